@@ -41,9 +41,9 @@ def choose_tuned_design(
     criteria.requirements.check_labels(problem.labels)
     made = fitters or ProblemFitters(problem)
     both = criteria.requirements.both_sides
-    if criteria.promise.is_asked or both:
+    if criteria.tune_thresholds and (criteria.promise.is_asked or both):
         front = ladder_front(problem, front, criteria.requirements, jobs=jobs, fitters=made)
-    if both and not criteria.promise.is_asked:
+    if criteria.tune_thresholds and both and not criteria.promise.is_asked:
         criteria = replace(criteria, requirements=replace(criteria.requirements, slack=_SLACK))
     choice = choose_design(problem, front, criteria, ledger, fitters=made)
     if problem.test is not None or problem.certify is not None or criteria.design is not None:

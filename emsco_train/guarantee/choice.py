@@ -50,11 +50,14 @@ class SelectionCriteria:
     promise
         What is to be guaranteed, and the confidence; without limits the design is chosen by validation alone, and gets the bounds
         that the certify rows show.
+    tune_thresholds
+        Whether designs may be taken at other thresholds than those of the search, where that is safe.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
     design: str | None = None
     promise: Promise = field(default_factory=Promise)
+    tune_thresholds: bool = True
 
     def __post_init__(self) -> None:
         """Raise for an id together with other criteria."""

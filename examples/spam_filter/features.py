@@ -4,7 +4,7 @@
 |---|---|---|
 | header | (none) | the header alone: microseconds each |
 | look-up | sender, subject_words | a few rows from SQLite, by the header alone |
-| body | text, links, opening_words, hosts | decoding the body, then one pass, or one look-up |
+| body | text, links, sampled_words, hosts | decoding the body, then one pass, or one look-up |
 | look-ups by DNS | spf, dkim, dmarc, authenticated, client_lists, domain_lists | the network; only in models trained with them |
 | expensive | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
 
@@ -40,7 +40,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "subject_words": store_scores.SUBJECT_SCORES,
     "text": TEXT_FEATURES,
     "links": LINK_FEATURES,
-    "opening_words": store_scores.OPENING_SCORES,
+    "sampled_words": store_scores.SAMPLE_SCORES,
     "hosts": store_scores.HOST_SCORES,
     "squeeze": ("squeezability",),
     "page": PAGE_FEATURES,
@@ -62,7 +62,7 @@ _FROM_MAIL: Final[Mapping[str, Callable[[Mail], Mapping[str, float | bool]]]] = 
 _FROM_STORES: Final[Mapping[str, _StoreExtractor]] = {
     "sender": store_scores.sender_scores,
     "subject_words": store_scores.subject_scores,
-    "opening_words": store_scores.opening_scores,
+    "sampled_words": store_scores.sample_scores,
     "hosts": store_scores.host_scores,
     "language": language_features,
     "words": store_scores.word_scores,

@@ -8,6 +8,7 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from spam_filter.extractors.html_page import page_features
+from spam_filter.extractors.store_scores import SAMPLE_SCORES, WORD_SCORES, host_scores, sample_scores, word_scores
 from spam_filter.features import GROUPS, HEADER_FEATURES, acquirers, feature_names
 from spam_filter.learned.stores import Stores, train_stores
 from spam_filter.message.mail import Mail
@@ -33,9 +34,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
 
 
 def test_there_are_as_many_features_as_promised_each_with_one_acquirer(stores: Stores) -> None:
-    """25 to 40 features, no name twice, header facts alone and the others in the groups of the table."""
+    """25 to 60 features, no name twice, header facts alone and the others in the groups of the table."""
     names = feature_names()
-    assert 25 <= len(names) <= 40
+    assert 25 <= len(names) <= 60
     assert len(set(names)) == len(names)
     registry = acquirers(stores)
     assert registry.names == tuple(sorted(names))
@@ -102,3 +103,16 @@ def test_threads_share_one_model(model: Model) -> None:
     for thread in threads:
         thread.join()
     assert found == [alone] * 8
+
+
+def test_text_of_ham_takes_nothing_from_the_evidence_for_spam(stores: Stores) -> None:
+    """Behind the text of spam, words and links of ham lower the scores of all words, not those of the worst."""
+    spam, ham = (next(mail.raw for mail in generate(40, seed=9) if mail.label == label) for label in ("spam", "ham"))
+    body = b"From: a@b.example\nSubject: x\n\n" + Mail.parse(spam).text.encode() + b" http://unknown.example/ "
+    before, after = Mail.parse(body), Mail.parse(body + Mail.parse(ham).text.encode())
+    words, padded = word_scores(before, stores), word_scores(after, stores)
+    assert padded["words_spam"] >= words["words_spam"]
+    assert host_scores(after, stores)["hosts_worst"] >= host_scores(before, stores)["hosts_worst"] >= 0
+    assert host_scores(Mail.parse(b""), stores) == {"hosts_reputation": 0.0, "hosts_worst": 0.0}
+    assert sample_scores(Mail.parse(b""), stores) == dict.fromkeys(SAMPLE_SCORES, 0.0)
+    assert word_scores(Mail.parse(b""), stores) == dict.fromkeys(WORD_SCORES, 0.0)

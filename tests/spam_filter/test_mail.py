@@ -176,5 +176,5 @@ def test_any_line_end_will_do(line_end: bytes) -> None:
 
 def test_scripts_and_styles_are_no_text_even_if_they_never_end() -> None:
     """Stripping tags leaves out what no reader sees, and copes with a style that is never closed."""
-    assert strip_tags("a<script>x</script>b").split() == ["a", "b"]
+    assert strip_tags("a<script>x</script>b") == "ab"
     assert strip_tags("a<style>x" * 1000).split() == ["a"]

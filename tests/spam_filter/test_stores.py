@@ -43,10 +43,10 @@ def test_what_was_learnt_is_what_is_read(tmp_path: Path) -> None:
         for one in list(all_clues(MAILS[0][0]))[:50]:
             spam, ham = knowledge.spam.get(one, 0), knowledge.ham.get(one, 0)
             assert stores.counts(one) == (spam, ham)
-            assert stores.clue_scores([one]) == [log_odds(spam, ham, *stores.messages)]
+            assert stores.clue_scores([one]) == {one: log_odds(spam, ham, *stores.messages)}
         many = sorted(knowledge.spam)[:1300]
         assert len(stores.clue_scores(many)) == len(many)
-        assert stores.clue_scores([clue("word", "never seen")]) == stores.clue_scores([]) == []
+        assert stores.clue_scores([clue("word", "never seen")]) == stores.clue_scores([]) == {}
         assert stores.counts(clue("word", "never seen")) == (0, 0)
 
 
@@ -131,7 +131,7 @@ def test_a_lock_is_waited_for_no_longer_than_said(tmp_path: Path) -> None:
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             stores.clue_scores([1])
         writer.execute("ROLLBACK")
-        assert stores.clue_scores([1]) == []
+        assert stores.clue_scores([1]) == {}
 
 
 def test_a_closed_store_fails_in_every_thread(tmp_path: Path) -> None:

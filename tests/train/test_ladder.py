@@ -13,7 +13,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import SelectionError
+from emsco_train.errors import CertificationError, SelectionError
 from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
@@ -118,6 +118,20 @@ def test_a_guarantee_climbs_the_ladder() -> None:
     assert choice.certificate is not None
     assert choice.certificate.max_error == 0.07
     assert min(choice.design.thresholds) > 0.6
+
+
+def test_thresholds_stay_where_they_must() -> None:
+    """Where thresholds are not to be tuned, a guarantee that needs higher ones is refused, and one that does not keeps them."""
+    problem = make_problem(threshold=0.6)
+    front = run_search(problem, SETTINGS, jobs=1).front
+    strict = replace(SelectionCriteria.of(Requirements(), max_error=0.07), tune_thresholds=False)
+    with pytest.raises(CertificationError):
+        choose_tuned_design(problem, front, strict, MemoryLedger())
+    easy = replace(SelectionCriteria.of(Requirements(), max_error=0.5), tune_thresholds=False)
+    assert choose_tuned_design(problem, front, easy, MemoryLedger()).design in tuple(front)
+    both = Requirements(min_coverage=0.5, min_accuracy=0.7)
+    chosen = choose_tuned_design(problem, front, SelectionCriteria(both, tune_thresholds=False), MemoryLedger()).design
+    assert chosen == both.choose(tuple(front), front.full_cost)
 
 
 def test_an_empty_front_has_no_ladder(problem: Problem) -> None:

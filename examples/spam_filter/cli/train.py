@@ -53,8 +53,15 @@ def make_parser() -> argparse.ArgumentParser:
         help="a domain of yours, to be ignored: it shows who receives the mail, not what it is; may repeat",
     )
     add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; may repeat")
-    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
-    add("--spam-threshold", type=float, default=0.995, metavar="P", help="confidence needed to call it spam (0.995)")
+    add(
+        "--attacked-share",
+        type=float,
+        default=0.5,
+        metavar="N",
+        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (0.5)",
+    )
+    add("--ham-threshold", type=float, default=0.975, metavar="P", help="confidence needed to call a message ham (0.975)")
+    add("--spam-threshold", type=float, default=0.997, metavar="P", help="confidence needed to call it spam (0.997)")
     add(
         "--max-error",
         type=float,
@@ -69,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="C",
         help="share of the mail that must be decided (as much as possible)",
     )
-    add("--max-cost-share", type=float, default=0.25, metavar="X", help="mean cost, as a share of everything's (0.25)")
+    add("--max-cost-share", type=float, default=0.36, metavar="X", help="mean cost, as a share of everything's (0.36)")
     add("--dns", metavar="WHERE", help="learn from look-ups too, and ask here: HOST:PORT, a zone file, or system")
     add("--client-list", action="append", default=[], metavar="ZONE", help="a block list of client addresses; may repeat")
     add("--domain-list", action="append", default=[], metavar="ZONE", help="a block list of domains in links; may repeat")
@@ -93,6 +100,7 @@ def settings_of(options: argparse.Namespace) -> TrainingSettings:
         split=options.split,
         own_domains=frozenset(options.own_domain),
         without=frozenset(options.without),
+        attacked_share=options.attacked_share,
         cost_messages=options.cost_messages,
         lookups=_lookup_plan(options),
         generations=options.generations,

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
-from spam_filter.learned.clues import host_clues, opening_clues, sender_clues, subject_clues, word_clues
+from spam_filter.learned.clues import host_clues, sample_clues, sender_clues, subject_clues, word_clues
 from spam_filter.learned.stores import Stores
 from spam_filter.message.characters import share
 from spam_filter.message.mail import Mail
 
 __all__ = [
     "HOST_SCORES",
-    "OPENING_SCORES",
+    "SAMPLE_SCORES",
     "SENDER_SCORES",
     "SUBJECT_SCORES",
     "WORD_SCORES",
     "combine_scores",
     "host_scores",
-    "opening_scores",
+    "sample_scores",
     "sender_scores",
     "subject_scores",
     "word_scores",
@@ -27,14 +28,15 @@ __all__ = [
 
 SENDER_SCORES: Final = ("sender_reputation", "sender_known")
 SUBJECT_SCORES: Final = ("subject_score",)
-OPENING_SCORES: Final = ("opening_score",)
-WORD_SCORES: Final = ("words_score", "words_mean")
-HOST_SCORES: Final = ("hosts_reputation",)
+SAMPLE_SCORES: Final = ("sample_score", "sample_worst", "sample_spam")
+WORD_SCORES: Final = ("words_score", "words_mean", "words_worst", "words_spam")
+HOST_SCORES: Final = ("hosts_reputation", "hosts_worst")
 
 _STRONGEST: Final = 40
+_SAMPLE_STRONGEST: Final = 12
 
 
-def combine_scores(clue_scores: Sequence[float], strongest: int = _STRONGEST) -> float:
+def combine_scores(clue_scores: Iterable[float], strongest: int = _STRONGEST) -> float:
     """Return the sum of the strongest opinions, over the root of their number: the sum of many weak ones does not drown all else.
 
     Examples
@@ -42,32 +44,63 @@ def combine_scores(clue_scores: Sequence[float], strongest: int = _STRONGEST) ->
     >>> combine_scores([2.0, 0.1, -0.1, 2.0], strongest=2) > combine_scores([2.0, -2.0]) == combine_scores([])
     True
     """
-    chosen = sorted(clue_scores, key=abs)[-strongest:]
+    chosen = list(clue_scores)
+    if len(chosen) > strongest:
+        chosen = sorted(chosen, key=abs)[-strongest:]
     return math.fsum(chosen) / math.sqrt(len(chosen)) if chosen else 0.0
 
 
 def sender_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what is known of the sender's address and domain."""
     clue_scores = stores.clue_scores(sender_clues(mail))
-    return {"sender_reputation": math.fsum(clue_scores), "sender_known": float(len(clue_scores))}
+    return {"sender_reputation": math.fsum(clue_scores.values()), "sender_known": float(len(clue_scores))}
 
 
 def subject_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what the words of subject and sender's name suggest."""
-    return {"subject_score": combine_scores(stores.clue_scores(subject_clues(mail)))}
+    return {"subject_score": combine_scores(stores.clue_scores(subject_clues(mail)).values())}
 
 
-def opening_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
-    """Return what the first words suggest."""
-    return {"opening_score": combine_scores(stores.clue_scores(opening_clues(mail)))}
+def sample_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
+    """Return what a few words at each of several places suggest: all of them, those of the worst place, and the worst words."""
+    places = sample_clues(mail)
+    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable(places))))
+    return {
+        "sample_score": combine_scores(scores.values()),
+        "sample_worst": _worst(places, scores),
+        "sample_spam": _spam_evidence(scores, _SAMPLE_STRONGEST),
+    }
 
 
 def word_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
-    """Return what all words and pairs suggest: the strongest of them, and all of them."""
-    clue_scores = stores.clue_scores(word_clues(mail))
-    return {"words_score": combine_scores(clue_scores), "words_mean": share(math.fsum(clue_scores), len(clue_scores))}
+    """Return what all words and pairs suggest: the strongest, all, those of the worst piece of the text, and the worst of all."""
+    pieces = word_clues(mail)
+    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable(pieces))))
+    return {
+        "words_score": combine_scores(scores.values()),
+        "words_mean": share(math.fsum(scores.values()), len(scores)),
+        "words_worst": _worst(pieces, scores),
+        "words_spam": _spam_evidence(scores, _STRONGEST),
+    }
+
+
+def _worst(pieces: Sequence[Sequence[int]], scores: Mapping[int, float]) -> float:
+    """Return the score of the piece that looks most like spam: ham around it does not make it better."""
+    return max((combine_scores(scores[one] for one in piece if one in scores) for piece in pieces), default=0.0)
+
+
+def _spam_evidence(scores: Mapping[int, float], strongest: int) -> float:
+    """Return what the words that speak most for spam say: words that speak for ham take nothing from it."""
+    worst = sorted(scores.values())[-strongest:]
+    return math.fsum(score for score in worst if score > 0) / math.sqrt(strongest)
 
 
 def host_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
-    """Return what is known of the hosts that links point at."""
-    return {"hosts_reputation": combine_scores(stores.clue_scores(host_clues(mail)))}
+    """Return what is known of the hosts that links point at: of all, and of the worst; an unknown one is neither good nor bad.
+
+    Spam has to lead somewhere: links to good hosts beside that one do not help it.
+    """
+    clues = host_clues(mail)
+    scores = stores.clue_scores(clues)
+    worst = max((scores.get(clue, 0.0) for clue in clues), default=0.0)
+    return {"hosts_reputation": combine_scores(scores.values()), "hosts_worst": worst}

@@ -23,6 +23,8 @@ TEXT_FEATURES: Final = (
     "text_shouts",
     "text_money",
     "text_quoted",
+    "text_hidden",
+    "text_disguised",
     "html_share",
     "attachments",
 )
@@ -44,6 +46,8 @@ def text_features(mail: Mail) -> Mapping[str, float | bool]:
         "text_shouts": math.log1p(1000 * share(text.count("!"), length)),
         "text_money": math.log1p(1000 * share(text.count("$") + text.count("%") + text.count("€"), length)),
         "text_quoted": share(len(_QUOTED.findall(text)), lines),
+        "text_hidden": share(len(mail.page.hidden), length),
+        "text_disguised": math.log1p(1000 * share(mail.words.disguised, length)),
         "html_share": share(len(mail.html), len(mail.html) + len(mail.plain)),
         "attachments": math.log1p(sum(part.attached for part in mail.parts)),
     }

@@ -98,12 +98,19 @@ class ClueCounts:
             whole.letters.add(part.letters)
         return whole
 
-    def excluding(self, part: ClueCounts) -> ClueCounts:
+    def excluding(self, part: ClueCounts, others: AbstractSet[int] = frozenset()) -> ClueCounts:
         """Return what the other messages know of the clues of a part of them: as if that part had never been seen.
 
         Letters stay: they are not evidence for a label.
+
+        Parameters
+        ----------
+        part
+            Counts of the part.
+        others
+            More clues that will be asked for.
         """
-        asked = {*part.spam, *part.ham}
+        asked = {*part.spam, *part.ham, *others}
         return ClueCounts(
             _subtract(self.spam, part.spam, asked),
             _subtract(self.ham, part.ham, asked),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from itertools import chain, pairwise
 
 from spam_filter.message.address import registered_domain
-from spam_filter.message.limits import OPENING_WORDS, WORDS
+from spam_filter.message.disguise import undo_disguise
+from spam_filter.message.limits import CHUNK_WORDS, CHUNKS, SAMPLE_WINDOWS, SAMPLE_WORDS, SUBJECT_WORDS
 from spam_filter.message.mail import Mail
-from spam_filter.message.words import unique_words, word_pairs
+from spam_filter.message.words import sample_windows, unique_words, word_chunks
 
 __all__ = [
     "all_clues",
@@ -20,7 +22,7 @@ __all__ = [
     "host_clues",
     "link_domains",
     "link_hosts",
-    "opening_clues",
+    "sample_clues",
     "sender_clues",
     "subject_clues",
     "word_clues",
@@ -48,18 +50,23 @@ def sender_clues(mail: Mail) -> list[int]:
 
 def subject_clues(mail: Mail) -> list[int]:
     """Return the clues of the subject's words, and of the words in the sender's name."""
-    return [clue("subject", word) for word in unique_words(f"{mail.subject} {mail.sender.name}", OPENING_WORDS)]
+    shown = undo_disguise(f"{mail.subject} {mail.sender.name}").text
+    return [clue("subject", word) for word in unique_words(shown, SUBJECT_WORDS)]
 
 
-def opening_clues(mail: Mail) -> list[int]:
-    """Return the clues of the first words of the text."""
-    return [clue("word", word) for word in unique_words(mail.text, OPENING_WORDS)]
+def sample_clues(mail: Mail) -> list[list[int]]:
+    """Return the clues of a few words at each of several places in the text."""
+    windows = sample_windows(mail.words.text, SAMPLE_WINDOWS, SAMPLE_WORDS)
+    return [[clue("word", word) for word in dict.fromkeys(window)] for window in windows]
 
 
-def word_clues(mail: Mail) -> list[int]:
-    """Return the clues of the words of the text, and of pairs of neighbours."""
-    words = unique_words(mail.text, WORDS)
-    return [clue("word", word) for word in words] + [clue("pair", pair) for pair in word_pairs(mail.text, WORDS)]
+def word_clues(mail: Mail) -> list[list[int]]:
+    """Return the clues of the words of the text, and of pairs of neighbours, piece by piece."""
+    return [
+        [clue("word", word) for word in dict.fromkeys(words)]
+        + [clue("pair", f"{one} {two}") for one, two in dict.fromkeys(pairwise(words))]
+        for words in word_chunks(mail.words.text, CHUNKS, CHUNK_WORDS)
+    ]
 
 
 def link_hosts(mail: Mail) -> list[str]:
@@ -92,7 +99,7 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
     own_domains
         Domains of the recipients: these show who collected the mail, not what it is, and are ignored.
     """
-    found = {*subject_clues(mail), *word_clues(mail)}
+    found = {*subject_clues(mail), *chain.from_iterable(word_clues(mail)), *chain.from_iterable(sample_clues(mail))}
     if mail.sender.domain not in own_domains:
         found.update(sender_clues(mail))
     return found.union(clue("host", domain) for domain in link_domains(mail) if domain not in own_domains)

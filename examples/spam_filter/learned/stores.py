@@ -18,6 +18,7 @@ import uuid
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -36,7 +37,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE clues (clue INTEGER PRIMARY KEY, spam INTEGER NOT NULL, ham INTEGER NOT NULL);
 """
 # A few sizes of one question, so that each is prepared once; the rest is filled up with a clue that does not exist.
-_SIZES: Final = (4, 16, 64, 256, 512)
+_SIZES: Final = (4, 16, 64, 128, 256, 512)
 _NO_CLUE: Final = -1
 
 
@@ -83,6 +84,8 @@ class Stores:
             raise StoreError(f"{self.path}: expected the format {_FORMAT!r}, got {facts.get('format')!r}: train again")
         self.id = str(facts["id"])
         self.messages = (int(facts["spam_messages"]), int(facts["ham_messages"]))
+        # Most clues were seen a few times, so the same counts come again and again.
+        self._odds = lru_cache(maxsize=4096)(partial(log_odds, spam_messages=self.messages[0], ham_messages=self.messages[1]))
         self.letter_model = LetterModel(LetterCounts(array("q", facts["letters"])))
 
     @classmethod
@@ -109,7 +112,7 @@ class Stores:
             self._closed = True
             _close_all(self._connections)
 
-    def clue_scores(self, clues: Sequence[int]) -> list[float]:
+    def clue_scores(self, clues: Sequence[int]) -> dict[int, float]:
         """Return how much each known clue indicates spam (above 0) or ham (below 0); unknown ones are left out.
 
         Raises
@@ -118,11 +121,11 @@ class Stores:
             If the store is locked for longer than the time-out, damaged, or closed.
         """
         connection = self._connection()
-        spam_messages, ham_messages = self.messages
-        found: list[float] = []
+        found: dict[int, float] = {}
         for question, chunk in _queries(clues):
-            counts = map(int, (connection.execute(question, chunk).fetchone()[0] or "").split())
-            found += [log_odds(spam, ham, spam_messages, ham_messages) for spam, ham in zip(counts, counts, strict=True)]
+            seen = iter((connection.execute(question, chunk).fetchone()[0] or "").split())
+            for clue, spam, ham in zip(seen, seen, seen, strict=True):
+                found[int(clue)] = self._odds(int(spam), int(ham))
         return found
 
     def counts(self, clue: int) -> tuple[int, int]:
@@ -190,7 +193,7 @@ def _queries(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         marks = ",".join("?" * size)
         filled = chunk + [_NO_CLUE] * (size - len(chunk))
         # All rows in one: Python's lock is let go and taken again at each row, and beside busy threads that is a long wait.
-        yield f"SELECT group_concat(spam || ' ' || ham, ' ') FROM clues WHERE clue IN ({marks})", filled  # noqa: S608
+        yield f"SELECT group_concat(clue || ' ' || spam || ' ' || ham, ' ') FROM clues WHERE clue IN ({marks})", filled  # noqa: S608
 
 
 def train_stores(path: str | os.PathLike[str], mails: Iterable[tuple[Mail, str]]) -> str:

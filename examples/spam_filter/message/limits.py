@@ -8,17 +8,21 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "CHUNKS",
+    "CHUNK_WORDS",
     "COMPRESSED_CHARACTERS",
     "HEADER_BYTES",
     "HEADER_FIELDS",
     "LETTERS",
     "LINKS",
-    "OPENING_WORDS",
     "PARTS",
     "PART_BYTES",
     "PART_DEPTH",
     "RAW_BYTES",
+    "SAMPLE_WINDOWS",
+    "SAMPLE_WORDS",
     "SUBJECT_CHARACTERS",
+    "SUBJECT_WORDS",
     "TEXT_CHARACTERS",
     "WORDS",
 ]
@@ -40,9 +44,17 @@ TEXT_CHARACTERS: Final = 49_152
 SUBJECT_CHARACTERS: Final = 500
 """Characters of the subject."""
 WORDS: Final = 600
-"""Different words, and pairs of words, that are looked up."""
-OPENING_WORDS: Final = 48
-"""Different words at the beginning of a message."""
+"""Words that are compared with those of a language."""
+CHUNKS: Final = 16
+"""Pieces of the text whose words are all looked up, alone and in pairs."""
+CHUNK_WORDS: Final = 50
+"""Words of such a piece: they are scored together, so that other text cannot outweigh them."""
+SAMPLE_WINDOWS: Final = 6
+"""Places in the text from which a few words are looked up first."""
+SAMPLE_WORDS: Final = 10
+"""Words at each of them; all of them are one query of 64 clues."""
+SUBJECT_WORDS: Final = 48
+"""Different words of the subject."""
 LINKS: Final = 100
 """Links."""
 LETTERS: Final = 2_000

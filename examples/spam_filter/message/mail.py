@@ -15,9 +15,10 @@ from typing import Final
 
 from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses
 from spam_filter.message.decoding import decode_words
+from spam_filter.message.disguise import PlainWords, undo_disguise
 from spam_filter.message.header_block import HeaderBlock, read_header
 from spam_filter.message.limits import LINKS, SUBJECT_CHARACTERS, TEXT_CHARACTERS
-from spam_filter.message.markup import strip_tags
+from spam_filter.message.markup import PageText, split_page
 from spam_filter.message.mime import Part, leaf_parts
 from spam_filter.message.words import remove_footer, remove_list_tag
 
@@ -131,9 +132,21 @@ class Mail:
         return "\n".join(part.text() for part in self.parts if not part.attached and part.kind == "text/html")[:TEXT_CHARACTERS]
 
     @cached_property
+    def page(self) -> PageText:
+        """The text of its HTML parts."""
+        return split_page(self.html)
+
+    @cached_property
     def text(self) -> str:
-        """What a reader could read: plain text and stripped HTML."""
-        return f"{self.plain}\n{strip_tags(self.html)}"[:TEXT_CHARACTERS] if self.html else self.plain
+        """What a reader could read: plain text and stripped HTML; what the HTML hides comes last."""
+        if not self.html:
+            return self.plain
+        return f"{self.plain}\n{self.page.visible}\n{self.page.hidden}"[:TEXT_CHARACTERS]
+
+    @cached_property
+    def words(self) -> PlainWords:
+        """The text with its words out of disguise, as the stores know them."""
+        return undo_disguise(self.text)
 
     @cached_property
     def links(self) -> tuple[str, ...]:
@@ -143,6 +156,6 @@ class Mail:
 
     def decode_parts(self) -> Mail:
         """Split and decode everything now, and return the message itself: so that what follows can be measured alone."""
-        for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.text, self.links):
+        for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.words, self.links):
             pass
         return self

@@ -7,16 +7,29 @@ filter that learns it has learnt which lists its owner reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice, pairwise
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
-__all__ = ["remove_footer", "remove_list_tag", "unique_words", "word_pairs"]
+__all__ = ["COMMON_WORDS", "remove_footer", "remove_list_tag", "sample_windows", "unique_words", "word_chunks"]
 
+COMMON_WORDS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be been but by can could do for from had has have he her him his how i if in into is "
+        "it its just like me more my no not of on one only or other our out she so some than that the their them then there "
+        "these they this time to up was we were what when which who will with would you your",
+    )
+)
+"""Words that every English text is full of."""
 _WORD: Final = re.compile(r"\$+[0-9.,]{0,12}|[^\W\d_][\w'-]{1,19}!?")
+# Short words are mostly common ones, and say little.
+_LONGER_WORD: Final = re.compile(r"\$+[0-9.,]{1,12}|[^\W\d_][\w'-]{3,19}!?")
 _TAG: Final = re.compile(r"\[[^\[\]]{1,40}\]\s{0,5}")
 _RULE: Final = re.compile(r"^[ \t]{0,4}[_=-]{20,120}[ \t\r]{0,4}$", re.MULTILINE)
 _FOOTER_CHARACTERS: Final = 700
+# From one longer word to the next.
+_WORD_CHARACTERS: Final = 11
 
 
 def unique_words(text: str, most: int) -> list[str]:
@@ -43,20 +56,63 @@ def unique_words(text: str, most: int) -> list[str]:
     return list(found)
 
 
-def word_pairs(text: str, most: int) -> list[str]:
-    """Return the different pairs of neighbouring words, joined by a blank.
+def word_chunks(text: str, chunks: int, words: int) -> list[list[str]]:
+    """Return runs of words, one after the other, in lower case; of a long text as many as are asked for, evenly spread.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    chunks
+        How many at most.
+    words
+        Words of a run.
 
     Examples
     --------
-    >>> word_pairs("click here to click here", 10)
-    ['click here', 'here to', 'to click']
+    >>> word_chunks("Click here to click here", 3, 2)
+    [['click', 'here'], ['to', 'click'], ['here']]
     """
-    found = dict.fromkeys(f"{one} {two}" for one, two in pairwise(_all_words(text, 2 * most)))
-    return list(islice(found, most))
+    found = _WORD.findall(text)
+    starts: Sequence[int] = range(0, len(found), words)
+    if len(starts) > chunks:
+        starts = [starts[place * (len(starts) - 1) // max(1, chunks - 1)] for place in range(chunks)]
+    return [[word.lower() for word in found[start : start + words]] for start in starts]
 
 
-def _all_words(text: str, most: int) -> Iterator[str]:
-    return (match[0].lower() for match in islice(_WORD.finditer(text), most))
+def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
+    """Return a few longer words at each of several places, spread evenly over a text from its beginning to its end.
+
+    Whoever puts other text before, behind or between cannot push the rest out of all of them.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    windows
+        How many places at most; a short text has fewer.
+    words
+        Words at each place, in lower case; common ones are left out.
+
+    Examples
+    --------
+    >>> sample_windows("one two three four five and then six seven eight nine with eleven twelve", 2, 3)
+    [['three', 'four', 'five'], ['eight', 'nine', 'eleven']]
+    """
+    width = words * _WORD_CHARACTERS
+    count = max(1, min(windows, len(text) // width))
+    last = max(0, len(text) - width)
+    found: list[list[str]] = []
+    for place in range(count):
+        start = last * place // max(1, count - 1)
+        if start:
+            # Not in the middle of a word.
+            start += next((at for at, character in enumerate(text[start - 1 : start + 30]) if character.isspace()), 0)
+        longer = (match[0].lower() for match in _LONGER_WORD.finditer(text, start, start + 4 * width))
+        run = list(islice((word for word in longer if word not in COMMON_WORDS), words))
+        if run:
+            found.append(run)
+    return found
 
 
 def remove_list_tag(subject: str) -> str:

@@ -1,9 +1,12 @@
 """From labelled mail to rows of features, honestly.
 
 What the stores say of a message must not come from the message itself: a word that was seen once, in this very spam, would look
-like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the train messages are
-cross-fitted: their families are dealt into ten folds, and the features of a fold come from stores that were learnt from the other
-nine. All other messages, and later the live ones, get the stores that were learnt from all the train messages.
+like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the messages that are learnt
+from, those of train and validation, are cross-fitted: their families are dealt into ten folds, and the features of a fold come
+from stores that were learnt from the other nine. All other messages, and later the live ones, get the stores that were learnt
+from all of these.
+
+An attacked copy of a message goes with its original: the same fold, so the same stores, and nothing is learnt from it.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ from typing import Final, TypeAlias
 from emsco_runtime import Acquirers
 from spam_filter.features import acquirers
 from spam_filter.learned.clue_counts import ClueCounts
+from spam_filter.learned.clues import all_clues
 from spam_filter.learned.stores import Stores, write_stores
 from spam_filter.message.mail import Mail
+from spam_filter.training.attacks import AttackedCopy
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.splitting import SplitName
 
@@ -27,6 +32,7 @@ __all__ = ["FOLDS", "ExtractedRows", "Row", "extract", "extract_row"]
 
 Row: TypeAlias = Mapping[str, float | bool]
 FOLDS: Final = 10
+_LEARNT: Final = ("train", "validation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,14 @@ class ExtractedRows:
     ----------
     rows
         Feature -> value, for each message in order.
+    copies
+        The same for each attacked copy.
     stores_id
         Of the stores that were written.
     """
 
     rows: tuple[Row, ...]
+    copies: tuple[Row, ...]
     stores_id: str
 
 
@@ -60,10 +69,11 @@ def extract(
     families: Sequence[int],
     stores_path: Path,
     *,
+    copies: Sequence[AttackedCopy] = (),
     own_domains: AbstractSet[str] = frozenset(),
     on_progress: Callable[[int], object] = lambda _: None,
 ) -> ExtractedRows:
-    """Learn the stores from the train messages, write them, and return the features of all messages.
+    """Learn the stores from the train and validation messages, write them, and return the features of all messages.
 
     Parameters
     ----------
@@ -71,12 +81,14 @@ def extract(
         The corpus, with a split and a family for each message.
     stores_path
         Where the stores go.
+    copies
+        Attacked copies of some of the messages.
     own_domains
         As in `all_clues`.
     on_progress
-        Called with the number of messages done so far.
+        Called with the number of messages and copies done so far.
     """
-    folds = [_fold(family) if split == "train" else None for split, family in zip(splits, families, strict=True)]
+    folds = [_fold(family) if split in _LEARNT else None for split, family in zip(splits, families, strict=True)]
     parts = {fold: ClueCounts() for fold in range(FOLDS)}
     parsed = [Mail.parse(one.raw) for one in mails]
     for mail, one, fold in zip(parsed, mails, folds, strict=True):
@@ -84,7 +96,9 @@ def extract(
             parts[fold].learn(mail, one.label, own_domains)
     whole = ClueCounts.union(parts.values())
     stores_id = write_stores(stores_path, whole)
-    rows: list[Row] = [{}] * len(mails)
+    folds += [folds[copy.original] for copy in copies]
+    parsed += [Mail.parse(copy.mail.raw) for copy in copies]
+    rows: list[Row] = [{}] * len(parsed)
     done = 0
     with tempfile.TemporaryDirectory() as folder:
         for fold in (None, *range(FOLDS)):
@@ -92,12 +106,13 @@ def extract(
             path = stores_path
             if fold is not None and places:
                 path = Path(folder) / f"{fold}.sqlite"
-                write_stores(path, whole.excluding(parts[fold]))
+                borrowed = [all_clues(parsed[index]) for index in places if index >= len(mails)]
+                write_stores(path, whole.excluding(parts[fold], set().union(*borrowed)))
             for index, row in _rows(path, places, parsed):
                 rows[index] = row
                 done += 1
                 on_progress(done)
-    return ExtractedRows(tuple(rows), stores_id)
+    return ExtractedRows(tuple(rows[: len(mails)]), tuple(rows[len(mails) :]), stores_id)
 
 
 def _fold(family: int) -> int:

@@ -11,13 +11,19 @@ from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.extraction import Row
 from spam_filter.training.splitting import SHARES, SplitName
 
-__all__ = ["LABEL_COLUMN", "write_tables"]
+__all__ = ["FAMILY_COLUMN", "LABEL_COLUMN", "write_tables"]
 
 LABEL_COLUMN: Final = "label"
+FAMILY_COLUMN: Final = "family"
 
 
 def write_tables(
-    folder: Path, mails: Sequence[LabelledMail], splits: Sequence[SplitName], rows: Sequence[Row], names: Sequence[str]
+    folder: Path,
+    mails: Sequence[LabelledMail],
+    splits: Sequence[SplitName],
+    families: Sequence[int],
+    rows: Sequence[Row],
+    names: Sequence[str],
 ) -> Mapping[str | None, str]:
     """Write a table for each split, and return where each is.
 
@@ -25,8 +31,8 @@ def write_tables(
     ----------
     folder
         Where they go.
-    mails, splits, rows
-        The corpus, with a split and the features of each message.
+    mails, splits, families, rows
+        The corpus, with a split, a family and the features of each message.
     names
         The features to write, in order.
     """
@@ -35,10 +41,10 @@ def write_tables(
         path = folder / f"{split}.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow([*names, LABEL_COLUMN])
-            for mail, its, row in zip(mails, splits, rows, strict=True):
+            writer.writerow([*names, FAMILY_COLUMN, LABEL_COLUMN])
+            for mail, its, family, row in zip(mails, splits, families, rows, strict=True):
                 if its == split:
-                    writer.writerow([*(_format_value(row[name]) for name in names), mail.label])
+                    writer.writerow([*(_format_value(row[name]) for name in names), family, mail.label])
         paths[split] = str(path)
     return paths
 

@@ -1,0 +1,204 @@
+"""Attacks on test spam, to measure with: other code and other choices than the attacked copies that models are trained on.
+
+Whatever is borrowed comes from test ham, which no model has learnt from. Messages are edited by Python's email package.
+"""
+
+from __future__ import annotations
+
+import email
+import email.encoders
+import email.policy
+import html
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.header import Header
+from email.message import Message
+from email.utils import formataddr
+
+import _spam_sample  # noqa: F401 - puts the example on the path
+from spam_filter.message.mail import Mail
+
+__all__ = ["ATTACKS", "LIMITS", "Borrowed"]
+
+TEXT_BYTES = 1500
+FREQUENT = 10
+LIMITS: Mapping[str, float] = {
+    "sender": 0.02,
+    "sender and name": 0.02,
+    "text before": 0.05,
+    "text behind": 0.05,
+    "text hidden": 0.05,
+    "words cut by markup": 0.03,
+    "words cut by zero width": 0.03,
+    "look-alike letters": 0.03,
+    "sender and text": 0.04,
+}
+_WORD = re.compile(r"\b[A-Za-z]{3,}\b")
+_NO_WIDTH = "\u200d\u2063\u180e\u200e"
+_ALIKE = dict(
+    zip(
+        "aeiouyctkpnvxABEHIKMNOPTXYZ",
+        "\u03b1\u0435\u03b9\u03bf\u03c5\u0443\u03f2\u03c4\u03ba\u03c1\u03b7\u03bd\u03c7"
+        "\u0391\u0392\u0395\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7\u03a5\u0396",
+        strict=True,
+    )
+)
+_NOTHING = ("<u></u>", "<!---->", "<em></em>", "<tt></tt>", "<span class=q></span>", "<a name=z></a>")
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """What attackers borrow from ham.
+
+    Parameters
+    ----------
+    senders
+        Frequent senders: name and address.
+    texts
+        Texts of ham messages, of some length each.
+    """
+
+    senders: tuple[tuple[str, str], ...]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ham: Sequence[bytes]) -> Borrowed:
+        """Collect it from ham messages."""
+        mails = [Mail.parse(raw) for raw in ham]
+        counts = Counter(str(mail.sender) for mail in mails if mail.sender.host)
+        names = {str(mail.sender): mail.sender.name for mail in mails}
+        texts = [" ".join(mail.plain.split()) for mail in mails]
+        senders = tuple((names[address], address) for address, _ in counts.most_common(FREQUENT))
+        return cls(senders, tuple(text for text in texts if len(text) > 200))
+
+    def sender(self, rng: random.Random) -> tuple[str, str]:
+        """Draw a sender, name and address."""
+        return rng.choice(self.senders)
+
+    def text(self, rng: random.Random) -> str:
+        """Draw text of the usual length, from as many messages as that takes."""
+        found = ""
+        while len(found.encode("utf-8", "replace")) < TEXT_BYTES:
+            found += rng.choice(self.texts) + "\n\n"
+        return found.encode("utf-8", "replace")[:TEXT_BYTES].decode("utf-8", "ignore")
+
+
+def _parse(raw: bytes) -> Message:
+    return email.message_from_bytes(raw, policy=email.policy.compat32)
+
+
+def _write(message: Message) -> bytes:
+    return message.as_bytes(policy=email.policy.compat32.clone(max_line_length=None))
+
+
+def _rewrite(raw: bytes, plain: Callable[[str], str], page: Callable[[str], str], *, as_page: bool = False) -> bytes:
+    """Change the text of all plain and HTML parts; where there is no HTML and that is wanted, plain text becomes HTML."""
+    message = _parse(raw)
+    parts = [part for part in message.walk() if not part.is_multipart() and part.get_content_maintype() == "text"]
+    readable = [part for part in parts if part.get_content_disposition() != "attachment"] or (
+        [] if message.is_multipart() else [message]
+    )
+    has_page = any(part.get_content_subtype() == "html" for part in readable)
+    for part in readable:
+        text = _text(part)
+        kind = part.get_content_subtype() if part.get_content_maintype() == "text" else "plain"
+        if kind != "html" and as_page and not has_page:
+            lines = html.escape(text).replace("\n", "<br>\n")
+            text, kind = f"<html><body>{lines}</body></html>", "html"
+        changed = page(text) if kind == "html" else plain(text)
+        for name in ("Content-Type", "Content-Transfer-Encoding"):
+            del part[name]
+        part.set_payload(changed.encode("utf-8", "replace"))
+        part["Content-Type"] = f"text/{kind}; charset=utf-8"
+        email.encoders.encode_base64(part)
+    if "MIME-Version" not in message:
+        message["MIME-Version"] = "1.0"
+    return _write(message)
+
+
+def _text(part: Message) -> str:
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    try:
+        return content.decode(part.get_content_charset() or "latin-1")
+    except (LookupError, UnicodeDecodeError):
+        return content.decode("latin-1")
+
+
+def _forge(raw: bytes, borrowed: Borrowed, rng: random.Random, *, named: bool) -> bytes:
+    name, address = borrowed.sender(rng)
+    head, gap, body = re.match(rb"(?s)(.*?)(\r?\n\r?\n|\Z)(.*)", raw).groups()  # type: ignore[union-attr]  # it always matches
+    shown = formataddr((str(Header(name, "utf-8")) if not name.isascii() else name, address)) if named and name else address
+    lines = re.split(rb"\r?\n(?![ \t])", head)
+    kept = [line for line in lines if not line.lower().startswith(b"from:")]
+    return b"\n".join([*kept, f"From: {shown}".encode("latin-1", "replace")]) + gap + body
+
+
+def _before(raw: bytes, text: str) -> bytes:
+    shown = html.escape(text)
+    return _rewrite(raw, lambda plain: f"{text}\n\n{plain}", lambda page: _into_body(page, f"<div>{shown}</div>"))
+
+
+def _behind(raw: bytes, text: str) -> bytes:
+    shown = html.escape(text)
+    return _rewrite(raw, lambda plain: f"{plain}\n\n{text}", lambda page: f"{page}<div>{shown}</div>")
+
+
+def _hidden(raw: bytes, text: str, rng: random.Random) -> bytes:
+    shown = html.escape(text)
+    ways = (
+        f"<table style='display:none !important'><tr><td>{shown}</td></tr></table>",
+        f"<div style='font-size:0;line-height:0'>{shown}</div>",
+        f"<font color=#ffffff size=-5>{shown}</font>",
+        f"<span style='color:#fff;font-size:1px'>{shown}</span>",
+        f"<div style='width:0;height:0;overflow:hidden'>{shown}</div>",
+    )
+    block = rng.choice(ways)
+    return _rewrite(raw, lambda plain: plain, lambda page: _into_body(page, block), as_page=True)
+
+
+def _into_body(page: str, block: str) -> str:
+    found = re.search(r"<body[^>]*>", page, re.IGNORECASE)
+    at = found.end() if found else 0
+    return page[:at] + block + page[at:]
+
+
+def _cut(raw: bytes, way: Callable[[str], str], *, as_page: bool) -> bytes:
+    def change(text: str) -> str:
+        return _WORD.sub(lambda found: way(found[0]), text)
+
+    def change_page(page: str) -> str:
+        # Tags, styles and entities stay as they are.
+        pieces = re.split(r"(?is)(<style.*?</style>|<script.*?</script>|<[^>]*>|&[#\w]+;)", page)
+        return "".join(piece if place % 2 else change(piece) for place, piece in enumerate(pieces))
+
+    return _rewrite(raw, change, change_page, as_page=as_page)
+
+
+def _halve(word: str, filling: str) -> str:
+    return word[: len(word) // 2] + filling + word[len(word) // 2 :]
+
+
+def _alike(word: str, rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.2:
+        # Full width.
+        return "".join(chr(ord(letter) + 0xFEE0) for letter in word)
+    return "".join(_ALIKE.get(letter, letter) if rng.random() < 0.6 else letter for letter in word)
+
+
+Attack = Callable[[bytes, Borrowed, random.Random], bytes]
+ATTACKS: Mapping[str, Attack] = {
+    "sender": lambda raw, borrowed, rng: _forge(raw, borrowed, rng, named=False),
+    "sender and name": lambda raw, borrowed, rng: _forge(raw, borrowed, rng, named=True),
+    "text before": lambda raw, borrowed, rng: _before(raw, borrowed.text(rng)),
+    "text behind": lambda raw, borrowed, rng: _behind(raw, borrowed.text(rng)),
+    "text hidden": lambda raw, borrowed, rng: _hidden(raw, borrowed.text(rng), rng),
+    "words cut by markup": lambda raw, _, rng: _cut(raw, lambda word: _halve(word, rng.choice(_NOTHING)), as_page=True),
+    "words cut by zero width": lambda raw, _, rng: _cut(raw, lambda word: _halve(word, rng.choice(_NO_WIDTH)), as_page=False),
+    "look-alike letters": lambda raw, _, rng: _cut(raw, lambda word: _alike(word, rng), as_page=False),
+    "sender and text": lambda raw, borrowed, rng: _before(_forge(raw, borrowed, rng, named=True), borrowed.text(rng)),
+}
