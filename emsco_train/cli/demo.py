@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(folder: Path) -> None:
-    from emsco_train.demo.tour import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_train.cli.demonstration.tour import run_tour  # noqa: PLC0415 - after the arguments: --help must answer at once
 
     run_tour(folder)
 

@@ -15,6 +15,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import Upgrade, check_upgrade
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.chromosome import Population
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.errors import DesignError
@@ -304,7 +305,7 @@ def sweep_settings(
     return sorted(trials, key=lambda trial: -trial.mean)
 
 
-def settings_score(design: Design, full_cost: float) -> float:
+def settings_score(design: Design | Counts, full_cost: float) -> float:
     """Return the paper's score of a design that does not depend on a population: the cost counts as 1 - cost / full cost.
 
     Examples

@@ -45,9 +45,9 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
 
 def _write_earlier_demonstration(folder: Path, elsewhere: Path) -> None:
     """Write everything that a demonstration replaces: quicker than one of its own."""
+    from emsco_train.cli.demonstration.clinic import create_clinic
     from emsco_train.cli.export import main as export
     from emsco_train.cli.train import main as train
-    from emsco_train.demo.clinic import create_clinic
 
     create_clinic(folder)
     table = write_mixed(elsewhere)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emsco_train.cli.demo import main as demo
-from emsco_train.demo.clinic import create_clinic
+from emsco_train.cli.demonstration.clinic import create_clinic
 from emsco_train.errors import DesignError
 
 

@@ -12,7 +12,7 @@ from emsco_runtime import Cascade
 from emsco_runtime.bundle.summary import describe_certificate, percent, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_runtime.decision import Decision
-from emsco_train.demo.clinic import Clinic, create_clinic
+from emsco_train.cli.demonstration.clinic import Clinic, create_clinic
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.guarantee.choice import SelectionCriteria

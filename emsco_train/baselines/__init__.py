@@ -1,0 +1,30 @@
+"""Other methods of budgeted and selective classification, to compare with: one face, and one meter for all bills.
+
+A method is a frozen record of its options; `fit` takes a `Problem`, so that all methods see the same rows, and what it returns
+decides rows at any thresholds. `BaselineClassifier` puts the face of scikit-learn over a method::
+
+    from emsco_train.baselines import BaselineClassifier, CostOrdered
+
+    model = BaselineClassifier(CostOrdered(), threshold=0.8).fit(X, y, costs={"age": 1, "scan": 90})
+    bill = model.decide(X)  # bill.answers, bill.accepted, bill.cost
+
+They are here for measurements (docs/results.md). Nothing in training or in the runtime uses them.
+"""
+
+from emsco_runtime.support.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "emsco_train.baselines.bill": "Bill",
+        "emsco_train.baselines.boosted": "BoostedTrees CostEffectiveTrees",
+        "emsco_train.baselines.classifier": "BaselineClassifier",
+        "emsco_train.baselines.cost_ordered": "CostOrdered",
+        "emsco_train.baselines.cost_sensitive_tree": "CostSensitiveTree",
+        "emsco_train.baselines.greedy_miser": "GreedyMiser",
+        "emsco_train.baselines.greedy_order": "GreedyOrder StaticSelection",
+        "emsco_train.baselines.method": "FittedMethod Method",
+        "emsco_train.baselines.tuned_lasso": "TunedLasso",
+        "emsco_train.baselines.two_stage": "TwoStage",
+    },
+)
