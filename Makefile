@@ -16,7 +16,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -138,6 +138,22 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 	$(BIN)/python benchmarks/stages.py cascades --divisions 10
 	$(BIN)/python benchmarks/nsl_kdd.py --full
 	$(BIN)/python benchmarks/nsl_kdd.py --full --classes 5
+
+# One command for each experiment: what is in the CSV files already is not measured again.
+PAPER := cd benchmarks && $(abspath $(BIN))/python -m paper
+
+$(VENV)/.paper: $(READY)
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-build-isolation --editable '.[paper]'
+	@touch $@
+
+results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full, 50 runs each; needs the shared data, and days
+	$(PAPER) all
+	$(PAPER) page
+
+results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; about a quarter of an hour
+	@mkdir -p build/results
+	$(PAPER) all --quick --folder ../build/results
+	$(PAPER) page --folder ../build/results --page ../build/results.md
 
 proofs: $(READY) $(WHEEL_READY)  ## the long forms of the tests, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

@@ -1,0 +1,59 @@
+"""``python -m paper EXPERIMENT``: measure what is missing, or make the page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from _shared_data import DATA
+from threadpoolctl import threadpool_limits
+
+from paper import alternatives, budgets, comparison, fronts, hypervolume, page, sweeps
+from paper.tasks import CommandRow, Plan, append_records
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = {
+    "fronts": fronts.measure,
+    "comparison": comparison.measure,
+    "sweeps": sweeps.measure,
+    "alternatives": alternatives.measure,
+    "hypervolume": hypervolume.measure,
+    "budgets": budgets.measure,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure one experiment, or all, or make the page."""
+    parser = argparse.ArgumentParser(prog="python -m paper", description=(__doc__ or "").strip())
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all", "page"])
+    parser.add_argument("--runs", type=int, help="runs of each measurement (50; with --quick 2)")
+    parser.add_argument("--quick", action="store_true", help="few runs, short searches and parts of the large tables")
+    parser.add_argument("--data", nargs="+", help="some of the data sets")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="of the CSV files (docs/results)")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="the page to write (docs/results.md)")
+    options = parser.parse_args(argv)
+    if options.experiment == "page":
+        page.write_page(options.folder, options.page)
+        return
+    if not (DATA / "pima.csv").exists():
+        sys.exit("the data sets are not beside the project: nothing is measured")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    runs = options.runs or (2 if options.quick else 50)
+    plan = Plan(options.folder, runs, is_quick=options.quick, data=tuple(options.data or ()))
+    warnings.simplefilter("ignore")
+    chosen = list(EXPERIMENTS) if options.experiment == "all" else [options.experiment]
+    # Small matrices are slower with several threads, much slower on a busy machine.
+    with threadpool_limits(1):
+        for name in chosen:
+            started = time.process_time()
+            EXPERIMENTS[name](plan)
+            done = CommandRow(name, "quick" if plan.is_quick else "full", runs, time.process_time() - started)
+            append_records(options.folder / "commands.csv", [done])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The figures of the page, drawn from the CSV files."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+from paper.alternatives import KINDS, PointRow, peer_family
+from paper.budgets import BudgetRow
+from paper.comparison import ComparisonRow
+from paper.fronts import FrontRow
+from paper.hypervolume import SEARCHES, VolumeRow
+from paper.published import GDFS
+from paper.sweeps import SweepRow
+
+# Marker of each family of methods; EMSCO is filled.
+MARKERS = {"straight": "o", "curved": "s", "upgraded": "D"}
+PEER_MARKERS = {
+    "LightGBM": "v",
+    "HistGradientBoosting": "^",
+    "LightGBM CEGB": "<",
+    "two-stage": ">",
+    "greedy order": "x",
+    "static": "+",
+}
+
+
+def draw_fronts(rows: Sequence[FrontRow], path: Path) -> None:
+    """Draw the mean share of the exact front in each generation."""
+    names = _distinct(row.data for row in rows)
+    figure, panels = _panels(len(names))
+    for name, panel in zip(names, panels, strict=False):
+        for stages in sorted({row.stages for row in rows}):
+            own = [row for row in rows if (row.data, row.stages) == (name, stages)]
+            if not own:
+                continue
+            generations = sorted({row.generation for row in own})
+            means = [statistics.fmean(row.found for row in own if row.generation == number) for number in generations]
+            panel.plot(generations, means, marker=".", label=f"k = {stages}, of {own[0].front}")
+        panel.set(title=name, xlabel="generation", ylabel="optima in the generation, mean")
+        panel.legend(fontsize=7)
+    _save(figure, path)
+
+
+def draw_comparison(rows: Sequence[ComparisonRow], path: Path) -> None:
+    """Draw the mean accuracy against the mean cost of each method, coloured by coverage."""
+    names = _distinct(row.data for row in rows)
+    figure, panels = _panels(len(names))
+    for name, panel in zip(names, panels, strict=False):
+        for method in _distinct(row.method for row in rows):
+            own = [row for row in rows if (row.data, row.method) == (name, method)]
+            if not own:
+                continue
+            cost = statistics.fmean(row.cost / row.full_cost for row in own)
+            accuracy, coverage = (statistics.fmean(getattr(row, figure) for row in own) for figure in ("accuracy", "coverage"))
+            marker = "o" if method.startswith("EMSCO") else "s"
+            points = panel.scatter(cost, accuracy, c=[coverage], vmin=0.4, vmax=1, cmap="viridis", marker=marker, edgecolors="k")
+            panel.annotate(method, (cost, accuracy), fontsize=5, xytext=(3, 3), textcoords="offset points")
+        panel.set(title=name, xlabel="cost, share of all features", ylabel="accuracy of the accepted")
+        figure.colorbar(points, ax=panel, label="coverage")
+    _save(figure, path)
+
+
+def draw_sweeps(rows: Sequence[SweepRow], path: Path) -> None:
+    """Draw cost and accuracy of the designs of all thresholds, coloured by coverage."""
+    names = _distinct(row.data for row in rows)
+    figure, panels = _panels(len(names))
+    for name, panel in zip(names, panels, strict=False):
+        own = [row for row in rows if row.data == name and row.coverage > 0]
+        costs, accuracies, coverages = zip(*((row.cost, row.accuracy, row.coverage) for row in own), strict=True)
+        points = panel.scatter(costs, accuracies, c=coverages, vmin=0, vmax=1, cmap="viridis", s=10)
+        panel.set(title=name, xlabel="mean cost", ylabel="accuracy of the accepted")
+        figure.colorbar(points, ax=panel, label="coverage")
+    _save(figure, path)
+
+
+def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
+    """Draw error against cost at the operating points of the peers, and of EMSCO at the same floors."""
+    names = _distinct(row.data for row in rows)
+    figure, panels = _panels(len(names))
+    for name, panel in zip(names, panels, strict=False):
+        own = [row for row in rows if row.data == name and row.coverage > 0]
+        for family, marker in PEER_MARKERS.items():
+            peers = [row for row in own if row.kind == "peer" and peer_family(row.peer) == family]
+            if peers:
+                _scatter(panel, peers, marker, "tab:gray" if family not in ("LightGBM", "LightGBM CEGB") else "tab:red", family)
+        for kind in KINDS:
+            _scatter(panel, [row for row in own if row.kind == kind], MARKERS[kind], "tab:blue", f"EMSCO, {kind}")
+        panel.set(title=name, xlabel="cost, share of all features", ylabel="errors among all rows", xscale="log")
+        panel.legend(fontsize=5)
+    _save(figure, path)
+
+
+def draw_volumes(rows: Sequence[VolumeRow], path: Path) -> None:
+    """Draw the mean missing share of the exact volume, by landscape and search."""
+    names = _distinct((row.data, row.stages) for row in rows)
+    figure, panel = plt.subplots(figsize=(9, 3.5))
+    for place, search in enumerate(SEARCHES):
+        missing = [
+            1 - statistics.fmean(row.volume for row in rows if (row.data, row.stages, row.search) == (*name, search))
+            for name in names
+        ]
+        positions = [number + 0.2 * (place - 1.5) for number in range(len(names))]
+        panel.bar(positions, [100 * share for share in missing], width=0.2, label=search)
+    panel.set_xticks(range(len(names)), [f"{data}, k = {stages}" for data, stages in names], rotation=30, ha="right")
+    panel.set(ylabel="volume missing, %", title="at equal evaluations")
+    panel.legend(fontsize=7)
+    _save(figure, path)
+
+
+def draw_budgets(rows: Sequence[BudgetRow], path: Path) -> None:
+    """Draw accuracy without reject against the mean number of features."""
+    figure, panel = plt.subplots(figsize=(5, 3.5))
+    for method in _distinct(row.method for row in rows):
+        own = [row for row in rows if row.method == method]
+        budgets = sorted({row.budget for row in own})
+        features = [statistics.fmean(row.features for row in own if row.budget == budget) for budget in budgets]
+        accuracy = [100 * statistics.fmean(row.accuracy for row in own if row.budget == budget) for budget in budgets]
+        panel.plot(features, accuracy, marker="o" if method.startswith("EMSCO") else "s", label=method)
+    panel.plot(list(GDFS), list(GDFS.values()), "k*--", label="GDFS, published, one run")
+    panel.set(xlabel="mean number of features", ylabel="accuracy of all rows, %")
+    panel.legend(fontsize=7)
+    _save(figure, path)
+
+
+def _scatter(panel: Any, rows: Sequence[PointRow], marker: str, colour: str, label: str) -> None:
+    costs = [max(row.cost / row.full_cost, 1e-3) for row in rows]
+    errors = [row.coverage * (1 - row.accuracy) for row in rows]
+    filled = {"facecolors": "none", "edgecolors": colour} if label.startswith("EMSCO") else {"c": colour}
+    panel.scatter(costs, errors, marker=marker, s=14, label=label, linewidths=0.7, **filled)
+
+
+def _panels(count: int) -> tuple[Any, Any]:
+    columns = min(3, count)
+    lines = -(-count // columns)
+    figure, panels = plt.subplots(lines, columns, figsize=(4.6 * columns, 3.6 * lines), squeeze=False)
+    flat = list(panels.ravel())
+    for panel in flat[count:]:
+        panel.set_visible(False)
+    return figure, flat
+
+
+def _distinct(values: Any) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+    plt.close(figure)
