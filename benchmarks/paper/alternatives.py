@@ -14,10 +14,11 @@ from pathlib import Path
 from emsco_train import Front, Problem, Settings
 from emsco_train.baselines import BoostedTrees, CostEffectiveTrees, FittedMethod, GreedyOrder, StaticSelection, TwoStage
 from emsco_train.data.stage_settings import Upgrade
+from emsco_train.designs.counts import Counts
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
-from emsco_train.export.tuned_choice import select_tuned_design
 from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
 from paper.datasets import ALL_DATA, load
 from paper.figures import count_test, fit_emsco
@@ -30,6 +31,8 @@ STATIC_SHARES = (0.1, 0.25, 0.5)
 SETTINGS = Settings(population=100, generations=40)
 QUICK_SETTINGS = Settings(population=60, generations=15)
 QUICK_ROWS = 3_000
+# How much more than the cheapest design the surest may cost, as in every choice by two floors.
+SLACK = 0.1
 FRONTS = Path(__file__).resolve().parents[2] / "build" / "paper-fronts"
 
 
@@ -37,7 +40,7 @@ FRONTS = Path(__file__).resolve().parents[2] / "build" / "paper-fronts"
 class PointRow:
     """One operating point: figures of the peer, or of EMSCO at the peer's floors, on validation and test rows.
 
-    Where EMSCO has no design that reaches the floors, its figures are those of nothing accepted: all 0.
+    `reached` is 0 where no design of EMSCO reaches the floors on the validation rows: its figures are those of the nearest.
     """
 
     data: str
@@ -45,6 +48,7 @@ class PointRow:
     kind: str
     peer: str
     threshold: float
+    reached: int
     validation_accuracy: float
     validation_coverage: float
     accuracy: float
@@ -69,19 +73,23 @@ def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[PointRow]:
     peers = list(_measure_peers(problem, data, run))
     yield from peers
     for kind in KINDS:
-        own, front = search(data, run, kind, is_quick=is_quick)
+        own, found = search(data, run, kind, is_quick=is_quick)
         fitters = ProblemFitters(own)
+        front = ladder_front(own, found, fitters=fitters)
+        measured: dict[str, Counts] = {}
         for point in peers:
-            asked = Requirements(min_accuracy=point.validation_accuracy, min_coverage=point.validation_coverage, sure=None)
-            figures = (0.0, 0.0, 0.0, 0.0, 0.0)
+            floors = {"min_accuracy": point.validation_accuracy, "min_coverage": point.validation_coverage}
+            # As `emsco-export` chooses, but by the figures themselves, as the peers' floors are.
+            wanted, reached = Requirements(**floors, sure=None, slack=SLACK), 1
             try:
-                design = select_tuned_design(own, front, asked)
-            except SelectionError:
-                pass
-            else:
-                counts = count_test(own, fit_emsco(design, fitters), design.thresholds)
-                figures = (design.accuracy, design.coverage, counts.accuracy, counts.coverage, counts.cost)
-            yield PointRow(data, run, kind, point.peer, point.threshold, *figures, own.full_cost)
+                design = wanted.choose(tuple(front), front.full_cost)
+            except SelectionError as error:
+                design, reached = front.find(error.nearest or ""), 0
+            if design.id not in measured:
+                measured[design.id] = count_test(own, fit_emsco(design, fitters), design.thresholds)
+            counts = measured[design.id]
+            figures = (design.accuracy, design.coverage, counts.accuracy, counts.coverage, counts.cost, own.full_cost)
+            yield PointRow(data, run, kind, point.peer, point.threshold, reached, *figures)
 
 
 def peer_family(peer: str) -> str:
@@ -118,7 +126,7 @@ def _measure_peers(problem: Problem, data: str, run: int) -> Iterator[PointRow]:
                 fitted.decide(split.codes, levels).count(split.target) for split in (problem.validation, problem.test)
             )
             figures = (before.accuracy, before.coverage, after.accuracy, after.coverage, after.cost)
-            yield PointRow(data, run, "peer", name, threshold, *figures, problem.full_cost)
+            yield PointRow(data, run, "peer", name, threshold, 1, *figures, problem.full_cost)
 
 
 def _fit_peers(problem: Problem) -> Iterator[tuple[str, FittedMethod]]:

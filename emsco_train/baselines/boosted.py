@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,10 +29,15 @@ class BoostedTrees:
 
     library: Library = "lightgbm"
 
+    def __post_init__(self) -> None:
+        """Check the library."""
+        if self.library not in get_args(Library):
+            raise DesignError(f"library is {self.library!r}: expected 'lightgbm' or 'sklearn'")
+
     def fit(self, problem: Problem) -> SingleModel:
         """Fit on the train rows; there is nothing to choose."""
         check_problem(problem)
-        return fit_trees(problem, _make_classifier(self.library))
+        return fit_trees(problem, _make_lightgbm() if self.library == "lightgbm" else _make_hist_gradient_boosting())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,9 @@ class CostEffectiveTrees:
     def fit_each(self, problem: Problem) -> Iterator[SingleModel]:
         """Yield the model of each trade-off."""
         price = np.array([problem.meter.cost([name]) for name in problem.names]) / problem.full_cost
+        penalties = price[column_owners(problem.encoder)].tolist()
         for trade_off in self.trade_offs:
-            options: dict[str, Any] = {}
-            if trade_off:
-                penalties = price[column_owners(problem.encoder)].tolist()
-                options = {"cegb_tradeoff": trade_off, "cegb_penalty_feature_coupled": penalties}
-            yield fit_trees(problem, _make_classifier("lightgbm", **options))
+            yield fit_trees(problem, _make_lightgbm(trade_off, penalties))
 
 
 def fit_trees(problem: Problem, classifier: Any) -> SingleModel:
@@ -74,13 +76,16 @@ def fit_trees(problem: Problem, classifier: Any) -> SingleModel:
     return SingleModel.of(problem, model.probabilities, used)
 
 
-def _make_classifier(library: Library, **options: Any) -> Any:
-    if library == "sklearn":
-        from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - takes a second; not all methods need it
+def _make_hist_gradient_boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - takes a second; not all methods need it
 
-        return HistGradientBoostingClassifier(early_stopping=False)
+    return HistGradientBoostingClassifier(early_stopping=False)
+
+
+def _make_lightgbm(trade_off: float = 0.0, penalties: Sequence[float] = ()) -> Any:
     try:
         from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
     except ImportError:
         raise ImportError("these trees are LightGBM's, not installed here: pip install 'emsco[boosted]'") from None
-    return LGBMClassifier(n_jobs=1, verbose=-1, deterministic=True, force_row_wise=True, **options)
+    plain = LGBMClassifier(n_jobs=1, verbose=-1, deterministic=True, force_row_wise=True)
+    return plain.set_params(cegb_tradeoff=trade_off, cegb_penalty_feature_coupled=list(penalties)) if trade_off else plain

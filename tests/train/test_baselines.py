@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Lasso, LogisticRegression
 
-from emsco_train import CostGroup, CostModel, DesignError, Problem, Shares
+from emsco_train import CostGroup, CostModel, DesignError, Problem, Shares, baselines
 from emsco_train.baselines import (
     BaselineClassifier,
     Bill,
@@ -25,6 +26,7 @@ from emsco_train.baselines import (
     TunedLasso,
     TwoStage,
 )
+from emsco_train.baselines.boosted import fit_trees
 from emsco_train.baselines.classifier_tree import ClassifierTree, Payments, TreeObjective
 from emsco_train.baselines.cost_ordered import order_by_cost
 from emsco_train.baselines.cost_sensitive_tree import FittedTree, fit_tree, list_payments
@@ -103,6 +105,33 @@ def test_what_baselines_refuse() -> None:
         StaticSelection(budget=0.5).fit(make_problem())
     with pytest.raises(DesignError, match="budget is 0: expected a finite number above 0"):
         StaticSelection(budget=0)
+    with pytest.raises(DesignError, match="library is 'catboost': expected 'lightgbm' or 'sklearn'"):
+        BoostedTrees("catboost")  # type: ignore[arg-type]
+    with pytest.raises(DesignError, match="LogisticRegression: expected boosted trees"):
+        fit_trees(make_problem(), LogisticRegression())
+
+
+def test_without_lightgbm_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its methods say which extra they need; the others do not need it."""
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(ImportError, match=r"pip install 'emsco\[boosted\]'$"):
+        CostEffectiveTrees().fit(make_problem())
+
+
+def test_public_names_load() -> None:
+    """Every name of the room exists and is documented; misspelt ones are named."""
+    assert baselines.__all__ == sorted(baselines.__all__)
+    assert all(getattr(baselines, name).__doc__ for name in baselines.__all__)
+    with pytest.raises(AttributeError, match=r"no attribute 'GreedyMizer'; it has: .*GreedyMiser"):
+        baselines.GreedyMizer  # noqa: B018
+
+
+def test_stages_that_are_not_logistic() -> None:
+    """The greedy order is found by logistic regressions, whatever the stages of the cascade are."""
+    problem = make_problem(stages="boosted")
+    steps = order_by_gain(problem)
+    assert steps == order_by_gain(make_problem())
+    assert set(StaticSelection(budget=3.0).fit(problem).decide(problem.test.codes, problem.thresholds).cost.tolist()) == {3.0}
 
 
 def test_lasso_of_three_labels() -> None:

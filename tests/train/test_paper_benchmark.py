@@ -55,13 +55,13 @@ def test_domination_in_the_comparison(paper: Any) -> None:
 
 
 def test_verdicts_on_operating_points(paper: Any) -> None:
-    """A win needs accuracy, coverage and a lower cost; it is sure beyond the margin of the cost alone."""
+    """A win needs accuracy, coverage and a lower cost; sure where that is beyond its margin. A loss is the reverse."""
     row = paper.alternatives.PointRow
     rows = []
     for run, own_cost in enumerate((2.0, 2.1, 2.2)):
-        rows.append(row("pima", run, "peer", "LightGBM", 0.8, 0.8, 0.9, 0.80, 0.9, 10.0, 10.0))
-        rows.append(row("pima", run, "straight", "LightGBM", 0.8, 0.8, 0.9, 0.81, 0.9, own_cost, 10.0))
-        rows.append(row("pima", run, "peer", "LightGBM", 0.9, 0.8, 0.9, 0.90, 0.9, 10.0, 10.0))
-        rows.append(row("pima", run, "straight", "LightGBM", 0.9, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0))
+        rows.append(row("pima", run, "peer", "LightGBM", 0.8, 1, 0.8, 0.9, 0.80, 0.9, 10.0, 10.0))
+        rows.append(row("pima", run, "straight", "LightGBM", 0.8, 1, 0.8, 0.9, 0.81, 0.9, own_cost, 10.0))
+        rows.append(row("pima", run, "peer", "LightGBM", 0.9, 1, 0.8, 0.9, 0.90, 0.9, 10.0, 10.0))
+        rows.append(row("pima", run, "straight", "LightGBM", 0.9, 0, 0.7, 0.9, 0.89, 0.9, 10.5, 10.0))
     text = "\n".join(paper.page.describe_alternatives(rows))
-    assert "| pima | straight | LightGBM | 2 | 1 | 1 | 1 | 0 | +1.0 | +0.0 | 0.21 |" in text
+    assert "| pima | straight | LightGBM | 2 | 50 % | 1 | 1 | 1 | +0.0 | +0.0 | 0.63 |" in text
