@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in chosen:
             started = time.process_time()
             EXPERIMENTS[name](plan)
-            done = CommandRow(name, "quick" if plan.is_quick else "full", runs, time.process_time() - started)
+            form, seconds = "quick" if plan.is_quick else "full", time.process_time() - started
+            done = CommandRow(name, form, 1 if name == "sweeps" else runs, seconds)
             append_records(options.folder / "commands.csv", [done])
 
 

@@ -29,8 +29,8 @@ THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 TRADE_OFFS = (10.0, 100.0)
 STATIC_SHARES = (0.1, 0.25, 0.5)
 SETTINGS = Settings(population=100, generations=40)
-QUICK_SETTINGS = Settings(population=60, generations=15)
-QUICK_ROWS = 3_000
+QUICK_SETTINGS = Settings(population=50, generations=12)
+QUICK_ROWS = 2_000
 # How much more than the cheapest design the surest may cost, as in every choice by two floors.
 SLACK = 0.1
 FRONTS = Path(__file__).resolve().parents[2] / "build" / "paper-fronts"

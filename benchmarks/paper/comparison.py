@@ -22,7 +22,7 @@ from emsco_train.baselines import (
     TunedLasso,
     TwoStage,
 )
-from emsco_train.data.stage_settings import Upgrade
+from emsco_train.data.stage_settings import StageKind, Upgrade
 from emsco_train.designs.counts import Counts
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.sweep import search_thresholds
@@ -33,7 +33,8 @@ from paper.tasks import Plan, measure_missing
 # EMSCO with the paper's search and choice (the fittest), and with ours (features may be left out, the knee).
 PAPER_METHODS = ("EMSCO", "EMSCO, ours", "EMSCO, curved", "EMSCO, upgraded", "Greedy Miser", "CSTC", "CaCT LASSO", "CO-T")
 TODAY_METHODS = ("LightGBM", "HistGradientBoosting", "LightGBM CEGB", "two-stage", "greedy order", "static, a quarter")
-QUICK_SETTINGS = {"synthetic50": {"population": 60, "generations": 25}, "synthetic15": {"population": 100, "generations": 40}}
+QUICK_SETTINGS = {"synthetic50": {"population": 60, "generations": 15}, "synthetic15": {"population": 60, "generations": 25}}
+QUICK_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ def measure(plan: Plan) -> None:
 def measure_method(data: str, method: str, run: int, *, is_quick: bool) -> ComparisonRow:
     """Fit one method, and measure it."""
     found = load(data)
-    problem = found.problem(run, stages="curved" if method.endswith("curved") else "straight")
+    stages: StageKind = "curved" if method.endswith("curved") else "straight"
+    problem = found.problem(run, stages=stages, max_rows=QUICK_ROWS if is_quick else None)
     started = time.process_time()
     if method.startswith("EMSCO"):
         short = QUICK_SETTINGS.get(data, {}) if is_quick else {}

@@ -77,7 +77,7 @@ class GreedyMiser:
             grown = grower.grow(truth - 1.0 / (1.0 + np.exp(-score)), bought)
             score, bought = score + self.learning_rate * grown.fitted, grown.bought
             trees.append(_scale_tree(grown.tree, self.learning_rate))
-            # Where no split is worth its price now, none will be later: the mean residual is all that further trees would add.
+            # Without a split, a tree adds the mean residual, which is next to 0: the next one would have the same to split.
             is_last = not len(grown.tree.feature)
             if number in self.trees or is_last:
                 classifier = TreeClassifier(TreeEnsemble.join(trees, [base]))
