@@ -56,13 +56,14 @@ def draw_comparison(rows: Sequence[ComparisonRow], path: Path) -> None:
     for name, panel in zip(names, panels, strict=False):
         for method in _distinct(row.method for row in rows):
             own = [row for row in rows if (row.data, row.method) == (name, method)]
-            if not own:
+            if not any(row.coverage for row in own):
                 continue
             cost = statistics.fmean(row.cost / row.full_cost for row in own)
             accuracy, coverage = (statistics.fmean(getattr(row, figure) for row in own) for figure in ("accuracy", "coverage"))
             marker = "o" if method.startswith("EMSCO") else "s"
             points = panel.scatter(cost, accuracy, c=[coverage], vmin=0.4, vmax=1, cmap="viridis", marker=marker, edgecolors="k")
-            panel.annotate(method, (cost, accuracy), fontsize=5, xytext=(3, 3), textcoords="offset points")
+            side = {"ha": "right", "xytext": (-4, 3)} if cost > 0.7 else {"ha": "left", "xytext": (4, 3)}
+            panel.annotate(method, (cost, accuracy), fontsize=5, textcoords="offset points", **side)
         panel.set(title=name, xlabel="cost, share of all features", ylabel="accuracy of the accepted")
         figure.colorbar(points, ax=panel, label="coverage")
     _save(figure, path)
