@@ -21,6 +21,8 @@ from paper.published import FRONT_SIZES, GDFS, PAPER_TABLE
 from paper.sweeps import SweepRow
 from paper.tasks import CommandRow, read_records
 
+LEAST_COVERAGE = 0.05
+
 INTRODUCTION = """# Results
 
 How the search and its cascades compare with the methods of the paper and with what people would otherwise take today. Every
@@ -53,7 +55,8 @@ def write_page(folder: Path, page: Path) -> None:
         if rows:
             draw(rows, folder / f"{name}.png")
             parts += [*describe(rows), f"![{name}]({where}/{name}.png)\n"]
-    parts.append(CONCLUSION)
+    notes = folder / "notes.txt"
+    parts += [*([notes.read_text()] if notes.exists() else []), CONCLUSION]
     page.write_text("\n".join(map(_wrap, parts)))
     print(f"written: {page}")
 
@@ -150,11 +153,12 @@ def describe_alternatives(rows: Sequence[PointRow]) -> Iterator[str]:
     """Yield the part about today's alternatives."""
     yield "## At the operating points of today's alternatives\n"
     yield (
-        "A point is a peer at one of five thresholds. EMSCO gets the peer's accuracy and coverage on validation rows as "
-        "floors, takes its cheapest design there, and both are measured on test rows. *Wins*: accuracy and coverage at "
-        "least the peer's, and the cost lower, by means over runs; *sure*: the cost is lower beyond its margin, too. "
-        "*Loses*: the other way round. *Short*: how often no design reached the floors on validation rows; the nearest was "
-        "taken. Accuracy and coverage are mean differences in percentage points, the cost is EMSCO's by the peer's.\n"
+        "A point is a peer at one of five thresholds. EMSCO gets the peer's accuracy and coverage on validation rows as"
+        " floors, takes its cheapest design there, and both are measured on test rows. *Wins*: accuracy and coverage at"
+        " least the peer's, and the cost lower, by means over runs; *sure*: the cost is lower beyond its margin, too. "
+        "*Loses*: the other way round. With one run nothing is sure. *Short*: how often no design reached the floors on"
+        " validation rows; the nearest was taken. Accuracy and coverage are mean differences in percentage points, the "
+        "cost is EMSCO's by the peer's.\n"
     )
     lines = []
     for data in _distinct(row.data for row in rows):
@@ -163,11 +167,18 @@ def describe_alternatives(rows: Sequence[PointRow]) -> Iterator[str]:
                 verdict = _judge([row for row in rows if row.data == data], kind, family)
                 if verdict is not None:
                     lines.append((data, kind, family, *verdict))
+    yield "In the figure, larger markers have more coverage.\n"
     yield _table(("data", "stages", "peer", "points", "short", "wins", "sure", "loses", "accuracy", "coverage", "cost"), lines)
 
 
 def _judge(rows: Sequence[PointRow], kind: str, family: str) -> tuple[Any, ...] | None:
-    peers = {(row.peer, row.threshold, row.run): row for row in rows if row.kind == "peer" and peer_family(row.peer) == family}
+    # A peer that accepts next to nothing has no accuracy to speak of.
+    own_family = [row for row in rows if row.kind == "peer" and peer_family(row.peer) == family]
+    peers = {
+        (row.peer, row.threshold, row.run): row
+        for row in own_family
+        if min(row.validation_coverage, row.coverage) >= LEAST_COVERAGE
+    }
     own = {(row.peer, row.threshold, row.run): row for row in rows if row.kind == kind}
     points = _distinct((peer, threshold) for peer, threshold, _ in peers)
     if not points or not own:
@@ -270,15 +281,15 @@ CONCLUSION = """## What differs from the paper, and why
 
 ## What each method is best for
 
-- *LightGBM, HistGradientBoosting*: nothing costs anything. They have the lowest error at full coverage, and pay for (nearly)
-  every feature of every item.
+- *LightGBM, HistGradientBoosting*: features cost nothing, or errors cost far more than features. They pay for (nearly) every
+  feature of every item.
 - *CEGB*: one small set of features for all items, found in one fit; its items all pay the same.
-- *Two-stage*: two levels of cost, and trees at both; it cannot reorder or leave out features beyond its small set.
-- *Greedy order, static selection*: quick, and hard to beat where few features say nearly everything.
-- *Greedy Miser, CSTC*: every item must be answered. CSTC pays by item, at the price of linear classifiers and a long training.
+- *Two-stage*: a cheap model is right about most items, and the full one is there for the rest; it keeps the full model's
+  accuracy.
+- *Greedy order, static selection*: a result in a second, where few features say nearly everything and stages may be linear.
+- *Greedy Miser, CSTC*: every item must be answered. CSTC pays by item, at the price of linear classifiers.
 - *CaCT LASSO*: high accuracy of the accepted at the price of coverage.
-- *EMSCO*: items differ in what they need, prices differ, and not answering is allowed. Where boosted trees are much better than
-  logistic regressions, straight stages cannot reach their floors at any cost: use curved or upgraded ones.
+- *EMSCO*: items differ in what they need, prices differ, and not answering is allowed.
 """
 
 

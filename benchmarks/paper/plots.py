@@ -11,6 +11,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 from paper.alternatives import KINDS, PointRow, peer_family
 from paper.budgets import BudgetRow
@@ -83,7 +84,7 @@ def draw_sweeps(rows: Sequence[SweepRow], path: Path) -> None:
 
 
 def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
-    """Draw error against cost at the operating points of the peers, and of EMSCO at the same floors."""
+    """Draw error against cost at the operating points of the peers, and of EMSCO at the same floors; larger is more coverage."""
     names = _distinct(row.data for row in rows)
     figure, panels = _panels(len(names))
     for name, panel in zip(names, panels, strict=False):
@@ -94,7 +95,8 @@ def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
                 _scatter(panel, peers, marker, "tab:gray" if family not in ("LightGBM", "LightGBM CEGB") else "tab:red", family)
         for kind in KINDS:
             _scatter(panel, [row for row in own if row.kind == kind], MARKERS[kind], "tab:blue", f"EMSCO, {kind}")
-        panel.set(title=name, xlabel="cost, share of all features", ylabel="errors among all rows", xscale="log")
+        panel.set(title=name, xlabel="cost, share of all features", ylabel="errors among the accepted", xscale="log")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.legend(fontsize=5)
     _save(figure, path)
 
@@ -133,9 +135,10 @@ def draw_budgets(rows: Sequence[BudgetRow], path: Path) -> None:
 
 def _scatter(panel: Any, rows: Sequence[PointRow], marker: str, colour: str, label: str) -> None:
     costs = [max(row.cost / row.full_cost, 1e-3) for row in rows]
-    errors = [row.coverage * (1 - row.accuracy) for row in rows]
+    errors = [1 - row.accuracy for row in rows]
+    sizes = [2 + 28 * row.coverage**2 for row in rows]
     filled = {"facecolors": "none", "edgecolors": colour} if label.startswith("EMSCO") else {"c": colour}
-    panel.scatter(costs, errors, marker=marker, s=14, label=label, linewidths=0.7, **filled)
+    panel.scatter(costs, errors, marker=marker, s=sizes, label=label, linewidths=0.7, **filled)
 
 
 def _panels(count: int) -> tuple[Any, Any]:
