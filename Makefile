@@ -16,7 +16,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -150,10 +150,16 @@ results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full, 50
 	$(PAPER) all
 	$(PAPER) page
 
-results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; about a quarter of an hour
+results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; a quarter of an hour
 	@mkdir -p build/results
-	$(PAPER) all --quick --folder ../build/results
+	@$(MAKE) --no-print-directory --jobs=2 quick-searches quick-peers
 	$(PAPER) page --folder ../build/results --page ../build/results.md
+
+quick-searches:
+	$(PAPER) fronts sweeps hypervolume comparison --quick --folder ../build/results
+
+quick-peers:
+	$(PAPER) alternatives budgets --quick --folder ../build/results
 
 proofs: $(READY) $(WHEEL_READY)  ## the long forms of the tests, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

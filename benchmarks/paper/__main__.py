@@ -1,4 +1,4 @@
-"""``python -m paper EXPERIMENT``: measure what is missing, or make the page."""
+"""``python -m paper EXPERIMENTS``: measure what is missing, or make the page."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ EXPERIMENTS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure one experiment, or all, or make the page."""
+    """Measure some experiments, or all, or make the page."""
     parser = argparse.ArgumentParser(prog="python -m paper", description=(__doc__ or "").strip())
-    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all", "page"])
+    parser.add_argument("experiments", nargs="+", choices=[*EXPERIMENTS, "all", "page"])
     parser.add_argument("--runs", type=int, help="runs of each measurement (50; with --quick 2)")
     parser.add_argument("--quick", action="store_true", help="few runs, short searches and parts of the large tables")
     parser.add_argument("--data", nargs="+", help="some of the data sets")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="of the CSV files (docs/results)")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="the page to write (docs/results.md)")
     options = parser.parse_args(argv)
-    if options.experiment == "page":
+    if "page" in options.experiments:
         page.write_page(options.folder, options.page)
         return
     if not (DATA / "pima.csv").exists():
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     runs = options.runs or (2 if options.quick else 50)
     plan = Plan(options.folder, runs, is_quick=options.quick, data=tuple(options.data or ()))
     warnings.simplefilter("ignore")
-    chosen = list(EXPERIMENTS) if options.experiment == "all" else [options.experiment]
+    chosen = list(EXPERIMENTS) if "all" in options.experiments else options.experiments
     # Small matrices are slower with several threads, much slower on a busy machine.
     with threadpool_limits(1):
         for name in chosen:
