@@ -110,8 +110,8 @@ def draw_volumes(rows: Sequence[VolumeRow], path: Path) -> None:
             1 - statistics.fmean(row.volume for row in rows if (row.data, row.stages, row.search) == (*name, search))
             for name in names
         ]
-        positions = [number + 0.2 * (place - 1.5) for number in range(len(names))]
-        panel.bar(positions, [100 * share for share in missing], width=0.2, label=search)
+        positions = [number + 0.16 * (place - 2) for number in range(len(names))]
+        panel.bar(positions, [100 * share for share in missing], width=0.16, label=search)
     panel.set_xticks(range(len(names)), [f"{data}, k = {stages}" for data, stages in names], rotation=30, ha="right")
     panel.set(ylabel="volume missing, %", title="at equal evaluations")
     panel.legend(fontsize=7)
