@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from _shared_data import LANDSCAPES
+from _shared_data import LANDSCAPES, NSL_KDD_TEXT
 from sklearn.datasets import make_classification
-from stages import TEXT, read_table
+from stages import read_table
 
 from emsco_train import FeatureOptions, Problem, Settings
 from emsco_train.data.splits import PAPER_SHARES
@@ -38,7 +38,7 @@ class DataSet:
     def problem(self, run: int, *, stages: StageKind = "straight", max_rows: int | None = None) -> Problem:
         """Return the problem of one run: its own division, and its own sample where there are more rows than are taken."""
         rows = np.random.default_rng((run, 19)).permutation(len(self.label))[: max_rows or self.max_rows]
-        text = {name: FeatureOptions(unknown="ignore") for name in self.columns if name in TEXT}
+        text = {name: FeatureOptions(unknown="ignore") for name in self.columns if name in NSL_KDD_TEXT}
         return Problem.of(
             {name: column[rows] for name, column in self.columns.items()},
             self.label[rows],
