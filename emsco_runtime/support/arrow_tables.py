@@ -205,7 +205,8 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
 
     try:
         for batch in _open_parquet(path).to_batches(columns=list(columns), batch_size=_BATCH_ROWS, **_READ_AHEAD):
-            yield {name: to_array(batch.column(name)) for name in columns}
+            if batch.num_rows:
+                yield {name: to_array(batch.column(name)) for name in columns}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
 
