@@ -138,6 +138,7 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 	$(BIN)/python benchmarks/stages.py cascades --divisions 10
 	$(BIN)/python benchmarks/nsl_kdd.py --full
 	$(BIN)/python benchmarks/nsl_kdd.py --full --classes 5
+	$(BIN)/python benchmarks/attacks.py
 
 # One command for each experiment: what is in the CSV files already is not measured again.
 PAPER := cd benchmarks && $(abspath $(BIN))/python -m paper
