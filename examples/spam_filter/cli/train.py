@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (0.5)",
     )
-    add("--ham-threshold", type=float, default=0.975, metavar="P", help="confidence needed to call a message ham (0.975)")
+    add("--ham-threshold", type=float, default=0.97, metavar="P", help="confidence needed to call a message ham (0.97)")
     add("--spam-threshold", type=float, default=0.997, metavar="P", help="confidence needed to call it spam (0.997)")
     add(
         "--max-error",

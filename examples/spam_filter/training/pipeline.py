@@ -79,7 +79,7 @@ class TrainingSettings:
         Of splits, costs and search.
     """
 
-    ham_threshold: float = 0.975
+    ham_threshold: float = 0.97
     spam_threshold: float = 0.997
     max_error: float = 0.03
     confidence: float = 0.95
