@@ -16,6 +16,7 @@ from paper.alternatives import KINDS, PointRow, peer_family
 from paper.budgets import BUDGETS, BudgetRow
 from paper.comparison import PAPER_METHODS, ComparisonRow
 from paper.fronts import FrontRow
+from paper.grouping import distinct, group_rows
 from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import FRONT_SIZES, GDFS, PAPER_TABLE
 from paper.sweeps import SweepRow
@@ -64,8 +65,7 @@ def write_page(folder: Path, page: Path) -> None:
 def _describe_commands(rows: Sequence[CommandRow]) -> Iterator[str]:
     yield "## What was run\n"
     lines = []
-    for name, form in _distinct((row.experiment, row.form) for row in rows):
-        own = [row for row in rows if (row.experiment, row.form) == (name, form)]
+    for (name, form), own in group_rows(rows, "experiment", "form").items():
         lines.append((name, form, max(row.runs for row in own), f"{sum(row.seconds for row in own) / 60:.1f} min"))
     yield _table(("experiment", "form", "runs", "processor time"), lines)
 
@@ -79,12 +79,8 @@ def describe_fronts(rows: Sequence[FrontRow]) -> Iterator[str]:
         "generation.\n"
     )
     lines = []
-    for data, stages in _distinct((row.data, row.stages) for row in rows):
-        own = [row for row in rows if (row.data, row.stages) == (data, stages)]
-        last = [
-            max((row for row in own if row.run == run), key=lambda row: row.generation)
-            for run in _distinct(row.run for row in own)
-        ]
+    for (data, stages), own in group_rows(rows, "data", "stages").items():
+        last = [max(run, key=lambda row: row.generation) for run in group_rows(own, "run").values()]
         mean = statistics.fmean(row.found for row in last)
         size = f"{own[0].front} ({own[0].designs})"
         share = f"{mean:.1f} ({100 * mean / own[0].front:.0f} %)"
@@ -105,13 +101,13 @@ def describe_comparison(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         "may leave features out and takes the knee of the front. Published figures are in brackets. **Bold**: no method"
         " of its block dominates it, by means.\n"
     )
-    today = [method for method in _distinct(row.method for row in rows) if method not in PAPER_METHODS]
+    today = [method for method in distinct(row.method for row in rows) if method not in PAPER_METHODS]
     for title, methods in (
         ("the paper's methods", PAPER_METHODS),
         ("today's alternatives, and ours", (*PAPER_METHODS[1:4], *today)),
     ):
         lines = []
-        names = _distinct(row.data for row in rows)
+        names = distinct(row.data for row in rows)
         for method in methods:
             cells = [method]
             for data in names:
@@ -161,10 +157,10 @@ def describe_alternatives(rows: Sequence[PointRow]) -> Iterator[str]:
         "cost is EMSCO's by the peer's.\n"
     )
     lines = []
-    for data in _distinct(row.data for row in rows):
+    for data, own in group_rows(rows, "data").items():
         for kind in KINDS:
             for family in ("LightGBM", "HistGradientBoosting", "LightGBM CEGB", "two-stage", "greedy order", "static"):
-                verdict = _judge([row for row in rows if row.data == data], kind, family)
+                verdict = _judge(own, kind, family)
                 if verdict is not None:
                     lines.append((data, kind, family, *verdict))
     yield "In the figure, larger markers have more coverage.\n"
@@ -180,7 +176,7 @@ def _judge(rows: Sequence[PointRow], kind: str, family: str) -> tuple[Any, ...] 
         if min(row.validation_coverage, row.coverage) >= LEAST_COVERAGE
     }
     own = {(row.peer, row.threshold, row.run): row for row in rows if row.kind == kind}
-    points = _distinct((peer, threshold) for peer, threshold, _ in peers)
+    points = distinct((peer, threshold) for peer, threshold, _ in peers)
     if not points or not own:
         return None
     missing = wins = sure = loses = 0
@@ -222,8 +218,7 @@ def describe_volumes(rows: Sequence[VolumeRow]) -> Iterator[str]:
     )
     lines = []
     behind: list[list[str]] = [[], []]
-    for data, stages in _distinct((row.data, row.stages) for row in rows):
-        own = [row for row in rows if (row.data, row.stages) == (data, stages)]
+    for (data, stages), own in group_rows(rows, "data", "stages").items():
         volume = {name: statistics.fmean(row.volume for row in own if row.search == name) for name in SEARCHES}
         at_time = {name: statistics.fmean(row.volume_at_time for row in own if row.search == name) for name in SEARCHES}
         cells = [
@@ -260,13 +255,13 @@ def describe_budgets(rows: Sequence[BudgetRow]) -> Iterator[str]:
         " learnt dynamic selection, as its authors' notebook reports it: one run, its own division.\n"
     )
     lines: list[tuple[Any, ...]] = []
-    for method in _distinct(row.method for row in rows):
+    for method, rows_of_method in group_rows(rows, "method").items():
         cells = []
         for budget in BUDGETS:
-            own = [row for row in rows if (row.method, row.budget) == (method, budget)]
+            own = [row for row in rows_of_method if row.budget == budget]
             values = [100 * row.accuracy for row in own]
             cells.append(f"{_with_margin(values, 1)} ({statistics.fmean(row.features for row in own):.1f})" if own else "")
-        lines.append((method, *cells, len({row.run for row in rows if row.method == method})))
+        lines.append((method, *cells, len({row.run for row in rows_of_method})))
     lines.append(("GDFS, published", *(f"{GDFS[budget]:.1f}" for budget in BUDGETS), 1))
     yield _table(("method", *BUDGETS, "runs"), lines)
 
@@ -342,7 +337,3 @@ def _table(header: Iterable[Any], lines: Iterable[Iterable[Any]]) -> str:
     head = list(header)
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows) + "\n"
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))

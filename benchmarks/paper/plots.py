@@ -17,6 +17,7 @@ from paper.alternatives import KINDS, PointRow, peer_family
 from paper.budgets import BudgetRow
 from paper.comparison import ComparisonRow
 from paper.fronts import FrontRow
+from paper.grouping import group_rows
 from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import GDFS
 from paper.sweeps import SweepRow
@@ -35,13 +36,9 @@ PEER_MARKERS = {
 
 def draw_fronts(rows: Sequence[FrontRow], path: Path) -> None:
     """Draw the mean share of the exact front in each generation."""
-    names = _distinct(row.data for row in rows)
-    figure, panels = _panels(len(names))
-    for name, panel in zip(names, panels, strict=False):
-        for stages in sorted({row.stages for row in rows}):
-            own = [row for row in rows if (row.data, row.stages) == (name, stages)]
-            if not own:
-                continue
+    figure, panels = _data_panels(rows)
+    for name, rows_of_data, panel in panels:
+        for stages, own in sorted(group_rows(rows_of_data, "stages").items()):
             generations = sorted({row.generation for row in own})
             means = [statistics.fmean(row.found for row in own if row.generation == number) for number in generations]
             panel.plot(generations, means, marker=".", label=f"k = {stages}, of {own[0].front}")
@@ -52,11 +49,9 @@ def draw_fronts(rows: Sequence[FrontRow], path: Path) -> None:
 
 def draw_comparison(rows: Sequence[ComparisonRow], path: Path) -> None:
     """Draw the mean accuracy against the mean cost of each method, coloured by coverage."""
-    names = _distinct(row.data for row in rows)
-    figure, panels = _panels(len(names))
-    for name, panel in zip(names, panels, strict=False):
-        for method in _distinct(row.method for row in rows):
-            own = [row for row in rows if (row.data, row.method) == (name, method)]
+    figure, panels = _data_panels(rows)
+    for name, rows_of_data, panel in panels:
+        for method, own in group_rows(rows_of_data, "method").items():
             if not any(row.coverage for row in own):
                 continue
             cost = statistics.fmean(row.cost / row.full_cost for row in own)
@@ -72,10 +67,8 @@ def draw_comparison(rows: Sequence[ComparisonRow], path: Path) -> None:
 
 def draw_sweeps(rows: Sequence[SweepRow], path: Path) -> None:
     """Draw cost and accuracy of the designs of all thresholds, coloured by coverage."""
-    names = _distinct(row.data for row in rows)
-    figure, panels = _panels(len(names))
-    for name, panel in zip(names, panels, strict=False):
-        own = [row for row in rows if row.data == name and row.coverage > 0]
+    figure, panels = _data_panels([row for row in rows if row.coverage > 0])
+    for name, own, panel in panels:
         costs, accuracies, coverages = zip(*((row.cost, row.accuracy, row.coverage) for row in own), strict=True)
         points = panel.scatter(costs, accuracies, c=coverages, vmin=0, vmax=1, cmap="viridis", s=10)
         panel.set(title=name, xlabel="mean cost", ylabel="accuracy of the accepted")
@@ -85,10 +78,8 @@ def draw_sweeps(rows: Sequence[SweepRow], path: Path) -> None:
 
 def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
     """Draw error against cost at the operating points of the peers, and of EMSCO at the same floors; larger is more coverage."""
-    names = _distinct(row.data for row in rows)
-    figure, panels = _panels(len(names))
-    for name, panel in zip(names, panels, strict=False):
-        own = [row for row in rows if row.data == name and row.coverage > 0]
+    figure, panels = _data_panels([row for row in rows if row.coverage > 0])
+    for name, own, panel in panels:
         for family, marker in PEER_MARKERS.items():
             peers = [row for row in own if row.kind == "peer" and peer_family(row.peer) == family]
             if peers:
@@ -103,7 +94,7 @@ def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
 
 def draw_volumes(rows: Sequence[VolumeRow], path: Path) -> None:
     """Draw the mean missing share of the exact volume, by landscape and search."""
-    names = _distinct((row.data, row.stages) for row in rows)
+    names = list(group_rows(rows, "data", "stages"))
     figure, panel = plt.subplots(figsize=(9, 3.5))
     for place, search in enumerate(SEARCHES):
         missing = [
@@ -121,8 +112,7 @@ def draw_volumes(rows: Sequence[VolumeRow], path: Path) -> None:
 def draw_budgets(rows: Sequence[BudgetRow], path: Path) -> None:
     """Draw accuracy without reject against the mean number of features."""
     figure, panel = plt.subplots(figsize=(5, 3.5))
-    for method in _distinct(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
+    for method, own in group_rows(rows, "method").items():
         budgets = sorted({row.budget for row in own})
         features = [statistics.fmean(row.features for row in own if row.budget == budget) for budget in budgets]
         accuracy = [100 * statistics.fmean(row.accuracy for row in own if row.budget == budget) for budget in budgets]
@@ -141,18 +131,17 @@ def _scatter(panel: Any, rows: Sequence[PointRow], marker: str, colour: str, lab
     panel.scatter(costs, errors, marker=marker, s=sizes, label=label, linewidths=0.7, **filled)
 
 
-def _panels(count: int) -> tuple[Any, Any]:
+def _data_panels(rows: Sequence[Any]) -> tuple[Any, list[tuple[str, list[Any], Any]]]:
+    """Return a figure, and each data set with its rows and its panel."""
+    groups = group_rows(rows, "data")
+    count = len(groups)
     columns = min(3, count)
     lines = -(-count // columns)
     figure, panels = plt.subplots(lines, columns, figsize=(4.6 * columns, 3.6 * lines), squeeze=False)
     flat = list(panels.ravel())
     for panel in flat[count:]:
         panel.set_visible(False)
-    return figure, flat
-
-
-def _distinct(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))
+    return figure, [(name, own, panel) for (name, own), panel in zip(groups.items(), flat, strict=False)]
 
 
 def _save(figure: Any, path: Path) -> None:
