@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spam_filter.service.endpoint import Endpoint
+from spam_filter.cli.service_command import model_opener, parse_endpoint, run_service
 
 if TYPE_CHECKING:
-    from spam_filter.service.service import OpenModel
+    from spam_filter.service.served_model import OpenModel
 
 __all__ = ["main"]
 
@@ -30,28 +28,14 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
         Opens another model than the trained one of the folder; for tests.
     """
     options = _parser().parse_args(argv)
-    # Heavy, and --help does not need them.
-    from emsco_runtime.errors import EmscoError  # noqa: PLC0415
-    from spam_filter.service.milter_service import MilterSettings, serve_milter  # noqa: PLC0415
-    from spam_filter.service.settings import SettingsError  # noqa: PLC0415
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        settings = MilterSettings(**{field.name: getattr(options, field.name) for field in dataclasses.fields(MilterSettings)})
-        serve_milter(settings, open_model or _model_opener(settings.model, settings.dns))
-    except SettingsError as error:
-        print(f"milter: {error}", file=sys.stderr)
-        return 2
-    except (EmscoError, OSError) as error:
-        print(f"milter: {options.model} cannot be served: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_service("milter", options.model, lambda: _serve(options, open_model))
 
 
-def _model_opener(model: Path, dns: str) -> OpenModel:
-    from spam_filter.model import Model  # noqa: PLC0415 - heavy
+def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
+    from spam_filter.service.milter_service import MilterSettings, serve_milter  # noqa: PLC0415 - heavy, and --help does not need it
 
-    return partial(Model.open, model, dns=dns)
+    settings = MilterSettings(**{field.name: getattr(options, field.name) for field in dataclasses.fields(MilterSettings)})
+    serve_milter(settings, open_model or model_opener(settings.model, settings.dns))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,9 +45,13 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
     add(
-        "--listen", type=_endpoint, default="127.0.0.1:10027", metavar="HOST:PORT", help="mail servers connect here (%(default)s)"
+        "--listen",
+        type=parse_endpoint,
+        default="127.0.0.1:10027",
+        metavar="HOST:PORT",
+        help="mail servers connect here (%(default)s)",
     )
-    add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
+    add("--metrics", type=parse_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
     add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
     add("--max-bytes", type=int, default=25 * 1024 * 1024, help="of a larger message the beginning is looked at (%(default)s)")
     add("--deadline-s", type=float, default=5.0, help="time for one decision (%(default)s)")
@@ -77,13 +65,6 @@ def _parser() -> argparse.ArgumentParser:
         help="what becomes of a message that cannot be decided: accepted and marked error, or tried again later (%(default)s)",
     )
     return parser
-
-
-def _endpoint(text: str) -> Endpoint:
-    try:
-        return Endpoint.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 if __name__ == "__main__":

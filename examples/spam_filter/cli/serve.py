@@ -6,16 +6,14 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spam_filter.service.endpoint import Endpoint
-from spam_filter.service.logs import set_up_logging
-from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.cli.service_command import model_opener, parse_endpoint, run_service
+from spam_filter.service.settings import Settings
 
 if TYPE_CHECKING:
-    from spam_filter.service.service import OpenModel
+    from spam_filter.service.served_model import OpenModel
 
 __all__ = ["main"]
 
@@ -31,47 +29,34 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
         Opens another model than the trained one of the folder; for tests.
     """
     options = _parser().parse_args(argv)
-    # Heavy, and --help does not need them.
-    from emsco_runtime.errors import EmscoError  # noqa: PLC0415
-    from spam_filter.service.service import serve  # noqa: PLC0415
+    return run_service("serve", options.model, lambda: _serve(options, open_model))
+
+
+def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
+    from spam_filter.service.service import serve  # noqa: PLC0415 - heavy, and --help does not need it
     from spam_filter.service.supervisor import supervise  # noqa: PLC0415
 
-    set_up_logging("%(asctime)s %(levelname)s %(message)s")
-    try:
-        settings = Settings(
-            model=options.model,
-            maildir=options.maildir,
-            next_hop=options.next_hop,
-            listen=options.listen,
-            metrics=options.metrics,
-            audit=options.audit,
-            allow=options.allow,
-            block=options.block,
-            max_bytes=options.max_bytes,
-            max_connections=options.max_connections,
-            deadline_s=options.deadline_s,
-            idle_s=options.idle_s,
-            hop_s=options.hop_s,
-            grace_s=options.grace_s,
-            threads=options.threads,
-            dns=options.dns,
-            processes=options.processes,
-        )
-        run = serve if settings.processes == 1 else supervise
-        run(settings, open_model or _model_opener(settings))
-    except SettingsError as error:
-        print(f"serve: {error}", file=sys.stderr)
-        return 2
-    except (EmscoError, OSError) as error:
-        print(f"serve: {settings.model} cannot be served: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _model_opener(settings: Settings) -> OpenModel:
-    from spam_filter.model import Model  # noqa: PLC0415 - heavy
-
-    return partial(Model.open, settings.model, dns=settings.dns)
+    settings = Settings(
+        model=options.model,
+        maildir=options.maildir,
+        next_hop=options.next_hop,
+        listen=options.listen,
+        metrics=options.metrics,
+        audit=options.audit,
+        allow=options.allow,
+        block=options.block,
+        max_bytes=options.max_bytes,
+        max_connections=options.max_connections,
+        deadline_s=options.deadline_s,
+        idle_s=options.idle_s,
+        hop_s=options.hop_s,
+        grace_s=options.grace_s,
+        threads=options.threads,
+        dns=options.dns,
+        processes=options.processes,
+    )
+    run = serve if settings.processes == 1 else supervise
+    run(settings, open_model or model_opener(settings.model, settings.dns))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,11 +71,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="put messages into this Maildir; with {recipient}, {user} or {domain} in it, one for each; created where missing",
     )
-    place.add_argument("--next-hop", type=_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
+    place.add_argument("--next-hop", type=parse_endpoint, metavar="HOST:PORT", help="pass messages on to this SMTP server")
     add(
-        "--listen", type=_endpoint, default=default["listen"], metavar="HOST:PORT", help="accept mail here (default: %(default)s)"
+        "--listen",
+        type=parse_endpoint,
+        default=default["listen"],
+        metavar="HOST:PORT",
+        help="accept mail here (default: %(default)s)",
     )
-    add("--metrics", type=_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
+    add("--metrics", type=parse_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
     add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
     add("--block", type=Path, metavar="FILE", help="addresses and domains whose mail is spam")
     add("--allow", type=Path, metavar="FILE", help="addresses and domains whose mail is unsure where it would be spam")
@@ -116,13 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--processes", type=int, default=default["processes"], help="processes that share the work (default: %(default)s)")
     return parser
-
-
-def _endpoint(text: str) -> Endpoint:
-    try:
-        return Endpoint.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import signal
-import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.errors import InputError
-from emsco_runtime.metrics import Metrics
-from spam_filter.service.classification import MESSAGE_ID
 from spam_filter.service.endpoint import Endpoint
+from spam_filter.service.listeners import print_line
 from spam_filter.service.metrics import ServiceMetrics
+from spam_filter.service.metrics_server import metrics_server
 from spam_filter.service.milter import Milter, OnError
-from spam_filter.service.settings import SettingsError
+from spam_filter.service.served_model import ModelReloads, OpenModel, ServedModel, opened_model
+from spam_filter.service.settings import SettingsError, check_metrics, check_values
 from spam_filter.service.verdict_pool import VerdictPool
-
-if TYPE_CHECKING:
-    from emsco_runtime.observers import Observer
-    from spam_filter.service.service import OpenModel, ServedModel
 
 __all__ = ["MilterService", "MilterSettings", "serve_milter"]
 
@@ -62,17 +54,8 @@ class MilterSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is opened."""
-        for name in ("max_bytes", "threads"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(self, name)}")
-        for name in ("deadline_s", "grace_s"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise SettingsError(f"{name}: expected seconds above 0, got {value}")
-        if self.metrics is not None and not self.metrics.is_loopback:
-            raise SettingsError(
-                f"metrics: expected an address of the loopback interface, such as 127.0.0.1:9105, got {self.metrics}"
-            )
+        check_values(self, ("max_bytes", "threads"), ("deadline_s", "grace_s"))
+        check_metrics(self.metrics)
 
 
 def serve_milter(settings: MilterSettings, open_model: OpenModel) -> None:
@@ -92,16 +75,8 @@ def serve_milter(settings: MilterSettings, open_model: OpenModel) -> None:
     EmscoError
         If the model cannot be loaded.
     """
-    with ExitStack() as stack:
-        registry = CollectorRegistry()
-        observers: list[Observer] = [Metrics(registry=registry)]
-        if settings.audit is not None:
-            try:
-                observers.append(stack.enter_context(AuditWriter(str(settings.audit), values="drop", item=MESSAGE_ID.get)))
-            except InputError as error:
-                raise SettingsError(f"audit: {error}") from error
-        model = open_model(observers=observers)
-        stack.callback(model.close)
+    registry = CollectorRegistry()
+    with opened_model(open_model, settings.audit, registry) as model:
         asyncio.run(MilterService(settings, model, registry).run())
 
 
@@ -120,11 +95,10 @@ class MilterService:
 
     def __init__(self, settings: MilterSettings, model: ServedModel, registry: CollectorRegistry) -> None:
         self._settings = settings
-        self._model = model
         self._measures = ServiceMetrics(registry)
         self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads)
         self._open: dict[asyncio.Task[None], Milter] = {}
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._reloads = ModelReloads(model, self._measures, partial(asyncio.to_thread, model.reload))
 
     async def run(self) -> None:
         """Serve until a signal says stop; messages whose end has come are answered first."""
@@ -132,16 +106,15 @@ class MilterService:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._start_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reloads.start)
         listen = self._settings.listen
         try:
             server = await asyncio.start_server(self._serve, listen.host, listen.port)
         except OSError as error:
             raise SettingsError(f"listen: {listen} cannot be used: {error.strerror}; choose another") from error
         host, port = server.sockets[0].getsockname()[:2]
-        _print_line(f"listening on {Endpoint(host, port)}")
-        end_metrics = self._start_metrics()
-        try:
+        print_line(f"listening on {Endpoint(host, port)}")
+        with metrics_server(self._settings.metrics, self._measures.registry):
             await stop.wait()
             server.close()
             busy = [asyncio.ensure_future(milter.idle.wait()) for milter in self._open.values() if not milter.idle.is_set()]
@@ -152,8 +125,6 @@ class MilterService:
                 task.cancel()
             if self._open:
                 await asyncio.wait(tuple(self._open), timeout=1.0)
-        finally:
-            end_metrics()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         milter = Milter(self._verdicts, self._measures, self._settings.max_bytes, self._settings.on_error)
@@ -170,39 +141,3 @@ class MilterService:
         finally:
             del self._open[task]
             self._measures.connections.set(len(self._open))
-
-    def _start_metrics(self) -> Callable[[], None]:
-        where = self._settings.metrics
-        if where is None:
-            return lambda: None
-        try:
-            server, _ = start_http_server(where.port, where.host, self._measures.registry)
-        except OSError as error:
-            raise SettingsError(f"metrics: {where} cannot be used: {error.strerror}; choose another") from error
-        _print_line(f"metrics on {Endpoint(where.host, server.server_port)}")
-
-        def end() -> None:
-            server.shutdown()
-            server.server_close()
-
-        return end
-
-    def _start_reload(self) -> None:
-        task = asyncio.ensure_future(self._reload())
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
-
-    async def _reload(self) -> None:
-        try:
-            await asyncio.to_thread(self._model.reload)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the old model stays in service
-            self._measures.reloads.labels("failed").inc()
-            _log.error("not reloaded, the old model stays in service: %s", error)
-        else:
-            self._measures.reloads.labels("done").inc()
-            _log.info("reloaded: bundle %s", self._model.cascade.manifest.id[:12])
-
-
-def _print_line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

@@ -14,51 +14,29 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from emsco_runtime.audit import AuditWriter
-from emsco_runtime.errors import InputError
-from emsco_runtime.metrics import Metrics, SourceGauges
+from emsco_runtime.metrics import SourceGauges
 from emsco_runtime.pool import AcquirerPool
-from spam_filter.service.classification import MESSAGE_ID, ModelProtocol
 from spam_filter.service.connection import Connection, Connections, RefusedConnection
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.handler import Handler
 from spam_filter.service.listeners import announce, open_listeners
 from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.metrics_server import metrics_server
-from spam_filter.service.model_watch import ModelWatch, WatchedModel
+from spam_filter.service.model_watch import ModelWatch
 from spam_filter.service.refusals import Refusals
 from spam_filter.service.sender_lists import SenderLists
-from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.service.served_model import ModelReloads, OpenModel, ServedModel, opened_model
+from spam_filter.service.settings import Settings
 from spam_filter.service.verdict_pool import VerdictPool
 
-if TYPE_CHECKING:
-    from emsco_runtime.observers import Observer
-
-__all__ = ["OpenModel", "ServedModel", "Service", "open_service", "serve"]
+__all__ = ["Service", "open_service", "serve"]
 
 _SWITCH_S: Final = 0.001
 _log = logging.getLogger("spam_filter")
-
-
-class ServedModel(ModelProtocol, WatchedModel, Protocol):
-    """What the service needs of a model."""
-
-    def reload(self) -> object:
-        """Load what is in the folder now; raise if it cannot be used, and keep the old one."""
-
-    def close(self) -> None:
-        """Close files."""
-
-
-class OpenModel(Protocol):
-    """Opens the model of a folder."""
-
-    def __call__(self, *, observers: Sequence[Observer]) -> ServedModel:
-        """Return the model, whose cascade notifies these observers."""
 
 
 def serve(settings: Settings, open_model: OpenModel) -> None:
@@ -93,25 +71,12 @@ def serve(settings: Settings, open_model: OpenModel) -> None:
 @contextmanager
 def open_service(settings: Settings, open_model: OpenModel, registry: CollectorRegistry) -> Iterator[Service]:
     """Open the model and the audit log, and yield the service; raises as `serve`."""
-    with ExitStack() as stack:
-        observers: list[Observer] = [Metrics(registry=registry)]
-        if settings.audit is not None:
-            observers.append(stack.enter_context(_audit(settings)))
-        model = open_model(observers=observers)
-        stack.callback(model.close)
+    with opened_model(open_model, settings.audit, registry) as model:
         service = Service(settings, model, registry)
         # What is here now stays: it is not looked through again and again for what can be thrown away.
         gc.collect()
         gc.freeze()
         yield service
-
-
-def _audit(settings: Settings) -> AuditWriter:
-    """Return the audit log: values of features are dropped, since they may quote the message."""
-    try:
-        return AuditWriter(str(settings.audit), values="drop", item=MESSAGE_ID.get)
-    except InputError as error:
-        raise SettingsError(f"audit: {error}") from error
 
 
 class Service:
@@ -140,7 +105,7 @@ class Service:
         SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
         self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
         self._watch = ModelWatch(model, self._measures.model_changed)
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._reloads = ModelReloads(model, self._measures, self._reload)
 
     async def run(self, listeners: Sequence[socket.socket], on_ready: Callable[[], None], lifeline: int | None = None) -> None:
         """Serve until a signal says stop.
@@ -161,7 +126,7 @@ class Service:
         stop_now = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _request_stop, stop_requested, stop_now)
-        loop.add_signal_handler(signal.SIGHUP, self._start_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reloads.start)
         if lifeline is not None:
             loop.add_reader(lifeline, stop_requested.set)
         servers = [await self._accept_from(listener) for listener in listeners]
@@ -200,25 +165,12 @@ class Service:
             _log.warning("stopped with %d messages under way; their senders keep them", left)
         stopping.cancel()
 
-    def _start_reload(self) -> None:
-        task = asyncio.ensure_future(self._reload())
-        # The loop itself keeps no task alive.
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
-
     async def _reload(self) -> None:
         """Reload model and lists in a thread: decisions go on with the old ones until the new ones are ready."""
-        try:
-            lists = await asyncio.to_thread(SenderLists.read, self._settings.allow, self._settings.block)
-            await asyncio.to_thread(self._model.reload)
-            self._verdicts.lists = lists
-            await self._watch.look()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the old model stays in service
-            self._measures.reloads.labels("failed").inc()
-            _log.error("not reloaded, the old model stays in service: %s", error)
-        else:
-            self._measures.reloads.labels("done").inc()
-            _log.info("reloaded: bundle %s", self._model.cascade.manifest.id[:12])
+        lists = await asyncio.to_thread(SenderLists.read, self._settings.allow, self._settings.block)
+        await asyncio.to_thread(self._model.reload)
+        self._verdicts.lists = lists
+        await self._watch.look()
 
 
 def _request_stop(stop_requested: asyncio.Event, stop_now: asyncio.Event) -> None:

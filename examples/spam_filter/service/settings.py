@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from spam_filter.service.endpoint import Endpoint
 
-__all__ = ["Settings", "SettingsError"]
+__all__ = ["Settings", "SettingsError", "check_metrics", "check_values"]
 
 _LISTEN: Final = Endpoint("127.0.0.1", 10025)
 
@@ -81,21 +82,29 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before anything is opened."""
-        for name in ("max_bytes", "max_connections", "threads", "processes"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(self, name)}")
-        for name in ("deadline_s", "idle_s", "hop_s", "grace_s"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise SettingsError(f"{name}: expected seconds above 0, got {value}")
+        check_values(self, ("max_bytes", "max_connections", "threads", "processes"), ("deadline_s", "idle_s", "hop_s", "grace_s"))
         if (self.maildir is None) == (self.next_hop is None):
             detail = "both" if self.maildir is not None else "neither"
             raise SettingsError(f"expected one destination for the mail, a Maildir or a next hop, got {detail}")
-        if self.metrics is not None and not self.metrics.is_loopback:
-            raise SettingsError(
-                f"metrics: expected an address of the loopback interface, such as 127.0.0.1:9105, got {self.metrics}"
-            )
+        check_metrics(self.metrics)
         if self.next_hop is not None and self.next_hop.port == 0:
             raise SettingsError(f"next_hop: expected a port, got {self.next_hop}")
         if self.next_hop is not None and self.next_hop == self.listen:
             raise SettingsError(f"next_hop: {self.next_hop} is this service itself, which would be a mail loop; give another")
+
+
+def check_values(settings: object, counts: Sequence[str], seconds: Sequence[str]) -> None:
+    """Refuse counts below 1, and times that are not above 0, of any settings."""
+    for name in counts:
+        if getattr(settings, name) < 1:
+            raise SettingsError(f"{name}: expected a whole number of at least 1, got {getattr(settings, name)}")
+    for name in seconds:
+        value = getattr(settings, name)
+        if not (math.isfinite(value) and value > 0):
+            raise SettingsError(f"{name}: expected seconds above 0, got {value}")
+
+
+def check_metrics(where: Endpoint | None) -> None:
+    """Refuse to show metrics to other machines."""
+    if where is not None and not where.is_loopback:
+        raise SettingsError(f"metrics: expected an address of the loopback interface, such as 127.0.0.1:9105, got {where}")

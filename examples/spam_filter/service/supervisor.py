@@ -29,7 +29,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from emsco_runtime.errors import EmscoError
 from spam_filter.service.listeners import announce, open_listeners
 from spam_filter.service.metrics_server import metrics_server
-from spam_filter.service.service import OpenModel
+from spam_filter.service.served_model import OpenModel
 from spam_filter.service.settings import Settings, SettingsError
 from spam_filter.service.worker import WorkerReport, run_worker
 

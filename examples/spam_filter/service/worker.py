@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from emsco_runtime.errors import EmscoError
 from spam_filter.service.logs import set_up_logging
-from spam_filter.service.service import OpenModel, open_service
+from spam_filter.service.served_model import OpenModel
+from spam_filter.service.service import open_service
 from spam_filter.service.settings import Settings, SettingsError
 
 __all__ = ["WorkerReport", "run_worker"]
