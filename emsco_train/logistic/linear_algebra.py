@@ -13,17 +13,7 @@ from numpy.typing import NDArray
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.support.compiled import jit_inner
 
-__all__ = [
-    "assemble_hessian",
-    "cholesky",
-    "dot",
-    "lbfgs_direction",
-    "push_pair",
-    "solve",
-    "solve_general",
-    "solve_lower",
-    "tile_products",
-]
+__all__ = ["assemble_hessian", "cholesky", "dot", "lbfgs_direction", "push_pair", "solve", "tile_products"]
 
 _FIRST_RIDGE = 1e-12
 # Sums may be regrouped: that is what lets loops run on several numbers at once.
@@ -132,47 +122,14 @@ def cholesky(matrix: Floats, factor: Floats, stop: NDArray[np.int64]) -> float: 
 
 
 @jit_inner()
-def solve_lower(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
-    """Replace the vector by the solution of factor x = vector."""
-    for i in range(len(vector)):
-        vector[i] = (vector[i] - dot(factor[i], vector, i)) / factor[i, i]
-
-
-@jit_inner()
 def solve(factor: Floats, vector: Floats) -> None:  # pragma: no cover - compiled
     """Replace the vector by the solution of factor factor^T x = vector."""
-    solve_lower(factor, vector)
+    for i in range(len(vector)):
+        vector[i] = (vector[i] - dot(factor[i], vector, i)) / factor[i, i]
     for i in range(len(vector) - 1, -1, -1):
         vector[i] /= factor[i, i]
         for j in range(i):
             vector[j] -= vector[i] * factor[i, j]
-
-
-@jit_inner()
-def solve_general(matrix: Floats, vector: Floats) -> bool:  # pragma: no cover - compiled
-    """Replace the vector by the solution of matrix x = vector, overwriting the matrix; return whether there is one."""
-    size = len(vector)
-    for k in range(size):
-        best = k
-        for i in range(k + 1, size):
-            if abs(matrix[i, k]) > abs(matrix[best, k]):
-                best = i
-        if not 0.0 < abs(matrix[best, k]) < np.inf:
-            return False
-        if best != k:
-            vector[k], vector[best] = vector[best], vector[k]
-            for j in range(k, size):
-                matrix[k, j], matrix[best, j] = matrix[best, j], matrix[k, j]
-        for i in range(k + 1, size):
-            share = matrix[i, k] / matrix[k, k]
-            vector[i] -= share * vector[k]
-            for j in range(k + 1, size):
-                matrix[i, j] -= share * matrix[k, j]
-    for k in range(size - 1, -1, -1):
-        for j in range(k + 1, size):
-            vector[k] -= matrix[k, j] * vector[j]
-        vector[k] /= matrix[k, k]
-    return True
 
 
 @jit_inner()

@@ -17,7 +17,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.logistic.column_set import ColumnSet, tabulate_kinds
 from emsco_train.logistic.elementary import exp_negative, sigmoid, softplus
 from emsco_train.logistic.row_blocks import RowRuns
-from emsco_train.support.compiled import jit_inner
+from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["TrainingRows", "block_probabilities", "evaluate_loss", "loss_change", "slope_along"]
 
@@ -191,7 +191,7 @@ def block_probabilities(
     _probabilities(logits, probabilities, top, total)
 
 
-@jit_inner(cached=True)
+@jit_entry()
 def evaluate_loss(
     rows: TrainingRows,
     column_set: ColumnSet,

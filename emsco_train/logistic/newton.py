@@ -1,9 +1,8 @@
 """The compiled minimiser: guarded Newton steps with few Hessians.
 
 A Hessian costs as much as several slopes, so one is kept while it is useful: pairs of step and change of slope correct it
-(L-BFGS), and it is built again where the steps that it would still take cost more than a new one. Where a few rows spoil a step,
-it is corrected (`stiff_rows`). A long step that goes beyond the lowest point on its way goes back to it, for which logits are
-enough; any step is halved until the loss falls.
+(L-BFGS), and it is built again where the steps that it would still take cost more than a new one. A long step that goes beyond
+the lowest point on its way goes back to it, for which logits are enough; any step is halved until the loss falls.
 
 `take_step` and `build_hessian` are kept on disk by themselves: two processes compile them side by side (`compilation`).
 """
@@ -21,8 +20,7 @@ from emsco_train.logistic.column_set import ColumnSet
 from emsco_train.logistic.hessian import accumulate_hessian, buffer_sizes
 from emsco_train.logistic.linear_algebra import assemble_hessian, cholesky, dot, lbfgs_direction, push_pair, solve
 from emsco_train.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
-from emsco_train.logistic.stiff_rows import correct_step
-from emsco_train.support.compiled import jit_inner
+from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["Anchor", "FitState", "accept_step", "build_hessian", "newton_direction", "run_newton", "start_fit", "take_step"]
 
@@ -33,8 +31,6 @@ _MAX_HALVINGS = 60
 _MAX_LINE_SEARCH = 8
 # A step whose end is beyond its lowest point is good enough if the loss falls by this share of slope times step (half at most).
 _SUFFICIENT_DECREASE = 0.2
-# A slope at the end of a Newton step, as a share of that at its start, above which the losses are not parabolas.
-_CURVED_SLOPE = 0.25
 # Near the optimum the loss is flat to its last digits: an increase within them is ignored.
 _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
@@ -117,22 +113,6 @@ def _start_at_intercepts(anchor: Anchor, index: Ints, width: int, state: FitStat
 
 
 @jit_inner()
-def _aim_at_anchor(anchor: Anchor, index: Ints, state: FitState, stop: NDArray[np.int64]) -> bool:  # pragma: no cover - compiled
-    """Take over the anchor's Hessian and aim at the minimum of its approximation on the set's columns."""
-    for i in range(len(index)):
-        for j in range(i + 1):
-            state.hessian[i, j] = anchor.hessian[index[i], index[j]]
-    if cholesky(state.hessian, state.factor, stop) < 0.0:
-        return False
-    for i in range(len(index)):
-        state.direction[i] = anchor.target[index[i]]
-    solve(state.factor, state.direction)
-    for i in range(len(index)):
-        state.direction[i] -= state.x[i]
-    return True
-
-
-@jit_inner()
 def start_fit(
     rows: TrainingRows,
     anchor: Anchor,
@@ -140,10 +120,11 @@ def start_fit(
     column_set: ColumnSet,
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
     start: Floats,
-) -> tuple[FitState, float]:  # pragma: no cover - compiled
-    """Return a fit at the model without columns whose first step leads to the start, and minus the slope along that step.
+) -> FitState:  # pragma: no cover - compiled
+    """Return a fit at the model without columns, with what its first step needs.
 
-    The start is the one given if `warm`, otherwise that of the anchor.
+    If `warm`, that step leads to the start given. Otherwise it leads to the minimum of the anchor's approximation on the set's
+    columns: the Hessian is the anchor's, and the direction the right side of the equations for that minimum (`aim`).
     """
     labels, width = len(anchor.intercepts), len(columns) + 1
     every = len(anchor.target) // labels
@@ -154,17 +135,37 @@ def start_fit(
             index[label * width + j + 1] = label * every + columns[j] + 1
     state = _allocate_state(rows, labels, column_set)
     _start_at_intercepts(anchor, index, width, state)
-    if warm:
-        for i in range(len(index)):
+    for i in range(len(index)):
+        if warm:
             state.direction[i] = start[i] - state.x[i]
-    aimed = warm or _aim_at_anchor(anchor, index, state, rows.stop)
-    descent = -dot(state.direction, state.slope, len(index))
+            continue
+        state.direction[i] = anchor.target[index[i]]
+        for j in range(i + 1):
+            state.hessian[i, j] = anchor.hessian[index[i], index[j]]
+    return state
+
+
+@jit_inner()
+def _aim(
+    rows: TrainingRows,
+    column_set: ColumnSet,
+    state: FitState,
+    warm: bool,  # noqa: FBT001 - compiled functions are called by position
+) -> float:  # pragma: no cover - compiled
+    """Set the first step of a fit that `start_fit` began; return minus the slope along it."""
+    aimed = warm
+    if not warm and build_hessian(rows, column_set, state, int(np.int64(0))) == 0:
+        solve(state.factor, state.direction)
+        for i in range(len(state.x)):
+            state.direction[i] -= state.x[i]
+        aimed = True
+    descent = -dot(state.direction, state.slope, len(state.x))
     # A start in whose direction the loss rises (or is NaN) is not used: the fit starts at the model without columns.
     if not (aimed and 0.0 < descent < np.inf):
         descent = 0.0
-        for i in range(len(index)):
+        for i in range(len(state.x)):
             state.direction[i] = 0.0
-    return state, descent
+    return descent
 
 
 @jit_inner()
@@ -189,44 +190,30 @@ def _line_minimum(rows: TrainingRows, state: FitState, descent: float, end: floa
 
 @jit_inner(cached=True)
 def take_step(
-    rows: TrainingRows,
-    column_set: ColumnSet,
-    state: FitState,
-    descent: float,
-    fresh: bool,  # noqa: FBT001 - compiled functions are called by position
-) -> tuple[float, float, int, bool]:  # pragma: no cover - compiled
+    rows: TrainingRows, column_set: ColumnSet, state: FitState, descent: float
+) -> tuple[float, float, int]:  # pragma: no cover - compiled
     """Take the step, or the share of it that leads to the lowest point; halved until the loss falls.
 
-    Returns the share of the step, 0 if there is none; the largest change of log-odds; the passes that it took; whether the step
-    was corrected for stiff rows. `descent` is minus the slope along the step, `fresh` whether its Hessian was just built.
+    Returns the share of the step, 0 if there is none; the largest change of log-odds; the passes that it took. `descent` is
+    minus the slope along the step.
     """
-    share, passes, n_shortened, was_corrected = 1.0, 0, 0, False
-    while n_shortened < _MAX_HALVINGS:
+    share, passes = 1.0, 0
+    while passes < _MAX_HALVINGS:
         for i in range(len(state.x)):
             state.trial[i] = state.x[i] + share * state.direction[i]
         change = evaluate_loss(rows, column_set, state.trial, state.before, state.after, state.probabilities, state.trial_slope)
         end = dot(state.direction, state.trial_slope, len(state.direction))
         passes += 1
-        # Were the losses the parabolas that the Hessian takes them for, there would be no slope at the end.
-        if passes == 1 and fresh and change > 1.0 and abs(end) > _CURVED_SLOPE * descent and state.before.shape[1] == 1:
-            corrected_descent = correct_step(
-                rows, column_set, state.factor, state.slope, state.before, state.after, state.direction
-            )
-            if corrected_descent > 0.0:
-                descent, was_corrected = corrected_descent, True
-                continue
         # The loss is convex: if it does not rise at the end, it did not before. And while log-odds change by at most 1, curvature
         # changes by a factor of e at most: then a slope at the end of half that at the start is outweighed by it.
         if end <= 0.0 or (change <= 1.0 and end <= 0.5 * descent):
-            return share, change, passes, was_corrected
-        first = n_shortened == 0
+            return share, change, passes
         increase, loss = loss_change(rows, state.x, state.trial, state.before, state.after)
         # A long step that goes far beyond the lowest point may end a little lower than it began, and be a poor one.
-        if increase <= (-_SUFFICIENT_DECREASE * descent if first and change > 1.0 else _SLACK * (1.0 + loss)):
-            return share, change, passes, was_corrected
-        share = _line_minimum(rows, state, descent, end) if first else 0.5 * share
-        n_shortened += 1
-    return 0.0, np.inf, passes, was_corrected
+        if increase <= (-_SUFFICIENT_DECREASE * descent if passes == 1 and change > 1.0 else _SLACK * (1.0 + loss)):
+            return share, change, passes
+        share = _line_minimum(rows, state, descent, end) if passes == 1 else 0.5 * share
+    return 0.0, np.inf, passes
 
 
 @jit_inner(cached=True)
@@ -246,25 +233,26 @@ def accept_step(state: FitState, count: int) -> int:  # pragma: no cover - compi
     return count
 
 
-@jit_inner(cached=True)
+@jit_entry()
 def build_hessian(
     rows: TrainingRows, column_set: ColumnSet, state: FitState, precision: int
 ) -> int:  # pragma: no cover - compiled
     """Build and factor the Hessian at the current point, in this precision (1: single, 2: double) or above.
 
-    Returns the precision that it took, 0 if none is enough.
+    0 factors the one that the state has. Returns the precision that it took, -1 if none is enough.
     """
     while precision <= 2:
         if precision == 1:
             accumulate_hessian(rows.single_precision, rows, column_set, state.probabilities, state.single_precision, state.parts)
-        else:
+        if precision == 2:
             accumulate_hessian(rows.blocks, rows, column_set, state.probabilities, state.double_precision, state.parts)
-        assemble_hessian(state.parts, state.before.shape[1], column_set.width, rows.penalty, rows.weight, state.hessian)
+        if precision > 0:
+            assemble_hessian(state.parts, state.before.shape[1], column_set.width, rows.penalty, rows.weight, state.hessian)
         ridge = cholesky(state.hessian, state.factor, rows.stop)
-        if ridge == 0.0 or (precision == 2 and ridge > 0.0):
+        if ridge == 0.0 or (precision != 1 and ridge > 0.0):
             return precision
-        precision += 1
-    return 0
+        precision = 2 if precision == 1 else 3
+    return -1
 
 
 @jit_inner(cached=True)
@@ -304,21 +292,26 @@ def _is_converged(
 
 @jit_inner(inlined=True)
 def run_newton(
-    rows: TrainingRows, column_set: ColumnSet, state: FitState, descent: float, tolerance: float
+    rows: TrainingRows,
+    column_set: ColumnSet,
+    state: FitState,
+    warm: bool,  # noqa: FBT001 - compiled functions are called by position
+    tolerance: float,
 ) -> int:  # pragma: no cover - compiled
     """Take the step that is set, then Newton steps to convergence; return the passes, negative if the fit did not converge."""
     passes, precision, rate = 0, 0, 1.0
     # Not written as 0 and False, for which the functions that take them would be compiled by themselves.
     count, fresh = int(np.int64(0)), passes > 0
+    descent = _aim(rows, column_set, state, warm)
     while passes < _MAX_PASSES and rows.stop[0] == 0:
-        share, change, step_passes, was_corrected = take_step(rows, column_set, state, descent, fresh)
+        share, change, step_passes = take_step(rows, column_set, state, descent)
         passes += step_passes
         if share == 0.0 and precision > 0:
             break
         count = accept_step(state, count)
         if precision > 0:
             after = newton_direction(state, count)
-            rate = math.sqrt(after / descent) if share == 1.0 and after > 0.0 and not was_corrected else 1.0
+            rate = math.sqrt(after / descent) if share == 1.0 and after > 0.0 else 1.0
             if _is_converged(share, change, rate, fresh, tolerance):
                 for i in range(len(state.x)):
                     state.x[i] += state.direction[i] if after <= descent else 0.0
@@ -329,7 +322,7 @@ def run_newton(
         fresh = _should_rebuild_hessian(rate, change, tolerance, state.before.shape[1], column_set)
         if fresh:
             precision = build_hessian(rows, column_set, state, 2 if spent else 1)
-            if precision == 0:
+            if precision < 0:
                 break
             count = int(np.int64(0))
             descent = newton_direction(state, count)

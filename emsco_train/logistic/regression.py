@@ -20,10 +20,10 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_runtime.support.interrupts import defer_interrupts
 from emsco_train.errors import DataError, DesignError, FitError
 from emsco_train.logistic.fit_memory import MAX_FIT_BYTES, fit_bytes
-from emsco_train.logistic.loss import TrainingRows
-from emsco_train.logistic.newton import Anchor
+from emsco_train.logistic.loss import TrainingRows, evaluate_loss
+from emsco_train.logistic.newton import Anchor, build_hessian
 from emsco_train.logistic.row_blocks import RowBlocks
-from emsco_train.logistic.set_kernels import expand_loss, fit_sets, score_sets
+from emsco_train.logistic.set_kernels import begin_set, fit_sets, score_sets
 from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
@@ -261,12 +261,23 @@ def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
 
 
 def _expand_at(rows: TrainingRows, intercepts: Floats, parameters: Floats, intercepts_only: Anchor | None) -> Anchor:
-    slope, hessian = np.empty(len(parameters)), np.empty((len(parameters), len(parameters)))
-    expand_loss(rows, parameters, slope, hessian)
+    slope, hessian = _expand_loss(rows, intercepts, parameters)
     # Values near the largest float overflow here; the fits of the sets that have them raise.
     with np.errstate(over="ignore", invalid="ignore"):
         target = hessian @ parameters - slope
     return Anchor(intercepts, slope if intercepts_only is None else intercepts_only.slope, hessian, target)
+
+
+def _expand_loss(rows: TrainingRows, intercepts: Floats, parameters: Floats) -> tuple[Floats, Floats]:
+    """Return slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
+    size, logits = len(parameters), len(intercepts)
+    nowhere = Anchor(intercepts, np.zeros(size), np.zeros((size, size)), np.zeros(size))
+    every = np.ones(size // logits - 1, dtype=np.bool_)
+    _, column_set, state = begin_set(rows, nowhere, every, True, parameters.reshape(logits, -1))  # noqa: FBT003 - a start is given
+    evaluate_loss(rows, column_set, parameters, state.before, state.after, state.probabilities, state.slope)
+    build_hessian(rows, column_set, state, 2)
+    lower = np.tril(state.hessian)
+    return state.slope, lower + np.tril(lower, -1).T
 
 
 def _worse_half(agreement: Floats) -> Mask:

@@ -12,31 +12,12 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.logistic.column_set import ColumnSet, make_column_set, tabulate_kinds
-from emsco_train.logistic.hessian import accumulate_hessian, buffer_sizes
-from emsco_train.logistic.linear_algebra import assemble_hessian
-from emsco_train.logistic.loss import TrainingRows, block_probabilities, evaluate_loss
+from emsco_train.logistic.loss import TrainingRows, block_probabilities
 from emsco_train.logistic.newton import Anchor, FitState, run_newton, start_fit
 from emsco_train.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_entry, jit_inner
 
-__all__ = ["begin_set", "expand_loss", "finish_set", "fit_sets", "score_sets"]
-
-
-@jit_entry()
-def expand_loss(rows: TrainingRows, parameters: Floats, slope: Floats, hessian: Floats) -> None:  # pragma: no cover - compiled
-    """Fill slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
-    blocks, labels, block = rows.targets.shape
-    numbers = rows.blocks.shape[1]
-    column_set = make_column_set(np.arange(numbers + rows.runs.n_categories), numbers, rows.runs.n_categories)
-    padded_rows, square = buffer_sizes(column_set)
-    logits, probabilities = np.zeros((blocks, labels, block)), np.empty((blocks, labels, block))
-    parts, scaled = np.empty((labels * (labels + 1) // 2, square, square)), np.zeros((padded_rows, block))
-    evaluate_loss(rows, column_set, parameters, logits, logits, probabilities, slope)
-    accumulate_hessian(rows.blocks, rows, column_set, probabilities, scaled, parts)
-    assemble_hessian(parts, labels, column_set.width, rows.penalty, rows.weight, hessian)
-    for i in range(len(hessian)):
-        for j in range(i):
-            hessian[j, i] = hessian[i, j]
+__all__ = ["begin_set", "finish_set", "fit_sets", "score_sets"]
 
 
 @jit_inner()
@@ -73,21 +54,20 @@ def _centre(parameters: Floats, labels: int) -> None:  # pragma: no cover - comp
             parameters[label * width + j] -= total / labels
 
 
-@jit_inner(cached=True)
+@jit_entry()
 def begin_set(
     rows: TrainingRows,
     anchor: Anchor,
     members: Mask,
     warm: bool,  # noqa: FBT001 - compiled functions are called by position
     start: Floats,
-) -> tuple[Ints, ColumnSet, FitState, float]:  # pragma: no cover - compiled
-    """Return the columns of one set [columns], and its fit before the first step with minus the slope along that step."""
+) -> tuple[Ints, ColumnSet, FitState]:  # pragma: no cover - compiled
+    """Return the columns of one set [columns], and its fit before the first step."""
     columns = np.flatnonzero(members)
     parameters = np.empty(len(start) * (len(columns) + 1))
     _gather(start, columns, parameters)
     column_set = make_column_set(columns, rows.blocks.shape[1], rows.runs.n_categories)
-    state, descent = start_fit(rows, anchor, columns, column_set, warm, parameters)
-    return columns, column_set, state, descent
+    return columns, column_set, start_fit(rows, anchor, columns, column_set, warm, parameters)
 
 
 @jit_inner(cached=True)
@@ -115,8 +95,8 @@ def fit_sets(
     for at in range(len(sets)):
         if rows.stop[0] != 0:
             break
-        columns, column_set, state, descent = begin_set(rows, anchor, sets[at], warm, table[at])
-        passes[at] = run_newton(rows, column_set, state, descent, tolerance)
+        columns, column_set, state = begin_set(rows, anchor, sets[at], warm, table[at])
+        passes[at] = run_newton(rows, column_set, state, warm, tolerance)
         finish_set(state, columns, table[at])
 
 

@@ -23,8 +23,7 @@ from emsco_train.logistic.loss import TrainingRows, evaluate_loss, loss_change, 
 from emsco_train.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
 from emsco_train.logistic.regression import LogisticProblem, top_labels
 from emsco_train.logistic.row_blocks import RowBlocks, RowRuns
-from emsco_train.logistic.set_kernels import begin_set, expand_loss, finish_set, fit_sets, score_sets
-from emsco_train.logistic.stiff_rows import correct_step
+from emsco_train.logistic.set_kernels import begin_set, finish_set, fit_sets, score_sets
 from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
@@ -62,14 +61,12 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     evaluate_loss: (_ROWS, _COLUMN_SET, _VECTOR, _CUBE, _CUBE, _CUBE, _VECTOR),
     loss_change: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE),
     slope_along: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE, float64),
-    correct_step: (_ROWS, _COLUMN_SET, _MATRIX, _VECTOR, _CUBE, _CUBE, _VECTOR),
     build_hessian: (_ROWS, _COLUMN_SET, _FIT_STATE, int64),
     begin_set: (_ROWS, _ANCHOR, boolean[::1], boolean, _MATRIX),
     finish_set: (_FIT_STATE, _INDICES, _MATRIX),
     accept_step: (_FIT_STATE, int64),
     newton_direction: (_FIT_STATE, int64),
-    take_step: (_ROWS, _COLUMN_SET, _FIT_STATE, float64, boolean),
-    expand_loss: (_ROWS, _VECTOR, _VECTOR, _MATRIX),
+    take_step: (_ROWS, _COLUMN_SET, _FIT_STATE, float64),
     fit_sets: (_ROWS, _ANCHOR, _SET_MASKS, boolean, float64, _CUBE, _INDICES),
     score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
     count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
@@ -104,8 +101,8 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 }
 # What the second process compiles. The order is such that neither waits long for the other.
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
-    *(build_hessian, begin_set, accept_step, finish_set),  # what `fit_sets` is made of, beside `take_step`
-    *(expand_loss, score_sets, count_exits, count_answers),  # what every search needs
+    *(build_hessian, begin_set),  # the longest parts of `fit_sets`
+    *(score_sets, count_exits, count_answers),  # what every search needs
     *(splice_chain, added_volume),  # what every genetic search needs beside these
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
@@ -115,10 +112,10 @@ def compile_search() -> None:
     """Compile what a search needs, unless that was done before on this machine."""
     if is_cached(fit_sets):
         return
-    _LOGGER.warning("compiling the search for this machine: about 20 seconds, only once after an install")
+    _LOGGER.warning("compiling the search for this machine: 20 to 40 seconds, only once after an install")
     with pause_gc(), _second_process() as wait_for:
-        _compile(evaluate_loss, slope_along, loss_change, correct_step, take_step, newton_direction)
-        wait_for(finish_set)
+        _compile(evaluate_loss, slope_along, loss_change, take_step, newton_direction, accept_step, finish_set)
+        wait_for(begin_set)
         _compile(fit_sets)
         # Nearly done by now; without it, the search would compile it a second time.
         wait_for(added_volume)

@@ -273,3 +273,19 @@ def test_columns_in_another_order() -> None:
     model = batch.model(0, np.array([9, 2, 5]))
     assert np.array_equal(model.coef, batch.model(0).coef[:, [2, 0, 1]])
     assert batch.model(1).intercept[1] * 2 == pytest.approx(np.log(y.mean() / (1 - y.mean())), abs=1e-12)
+
+
+def test_outliers_do_not_keep_a_fit_from_its_end() -> None:
+    """Labels that depend on small values among huge ones: a dozen passes or so, and the same model from another start."""
+    rng = np.random.default_rng(3)
+    normal, lean = rng.normal(size=(3000, 12)), rng.normal(size=12)
+    y = (2.0 * normal @ lean + rng.logistic(size=3000) > 0.0).astype(np.intp)
+    x = 0.02 * normal
+    far, column, size = rng.permutation(3000)[:40], rng.integers(0, 12, 40), rng.choice([5.0, 20.0, 80.0, 300.0], 40)
+    x[far, column] = np.where((y[far] == 1) ^ (rng.random(40) < 0.3), size, -size) * np.sign(lean[column])
+    sets = rng.random((40, 12)) < 0.6
+    problem = LogisticProblem(x, y, 2)
+    wanted = problem.fit(sets)
+    found = problem.fit(sets, LogisticBatch(sets, 0.0 * wanted.coef, wanted.intercept, wanted.passes))
+    assert np.abs(found.coef - wanted.coef).max() < 1e-9
+    assert found.passes.mean() < 20.0
