@@ -80,7 +80,7 @@ def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[PointRow]:
         for point in peers:
             floors = {"min_accuracy": point.validation_accuracy, "min_coverage": point.validation_coverage}
             # As `emsco-export` chooses, but by the figures themselves, as the peers' floors are.
-            wanted, reached = Requirements(**floors, sure=None, slack=SLACK), 1
+            wanted, reached = Requirements(**floors, sure=0.5, slack=SLACK), 1
             try:
                 design = wanted.choose(tuple(front), front.full_cost)
             except SelectionError as error:
@@ -100,7 +100,7 @@ def peer_family(peer: str) -> str:
 def make_problem(data: str, run: int, kind: str, *, is_quick: bool) -> Problem:
     """Return the problem of a division, with the stages that are searched with."""
     found = load(data)
-    return found.problem(run, stages="curved" if kind == "curved" else "straight", max_rows=QUICK_ROWS if is_quick else None)
+    return found.problem(run, stages="straight" if kind == "straight" else "curved", max_rows=QUICK_ROWS if is_quick else None)
 
 
 def search(data: str, run: int, kind: str, *, is_quick: bool) -> tuple[Problem, Front]:

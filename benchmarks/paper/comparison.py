@@ -65,7 +65,7 @@ def measure(plan: Plan) -> None:
 def measure_method(data: str, method: str, run: int, *, is_quick: bool) -> ComparisonRow:
     """Fit one method, and measure it."""
     found = load(data)
-    stages: StageKind = "curved" if method.endswith("curved") else "straight"
+    stages: StageKind = "curved" if method.endswith(("curved", "upgraded")) else "straight"
     problem = found.problem(run, stages=stages, max_rows=QUICK_ROWS if is_quick else None)
     started = time.process_time()
     if method.startswith("EMSCO"):

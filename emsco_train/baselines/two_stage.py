@@ -16,14 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.support.arrays import Floats
 from emsco_train.baselines.bill import Bill
 from emsco_train.baselines.method import check_problem
 from emsco_train.data.problem import Problem
 from emsco_train.models.evaluation import run_stages
 from emsco_train.models.fitted_set import FittedSet, SetFitter
+from emsco_train.models.importance import measure_importance
 
-__all__ = ["FittedTwoStage", "TwoStage", "measure_importance"]
+__all__ = ["FittedTwoStage", "TwoStage"]
 
 _SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _LEVELS = tuple(np.round(np.arange(0.5, 1.0, 0.02), 2).tolist())
@@ -76,7 +77,8 @@ class TwoStage:
         floor = float((matrix.argmax(axis=1) == validation.target).mean()) - self.tolerance
         best = FittedTwoStage(problem, (full,), (problem.full_cost,), 0.0)
         best_cost = problem.full_cost
-        for names in _cheap_sets(problem, measure_importance(boosted, full), self.shares):
+        rng = np.random.default_rng(problem.settings.seed)
+        for names in _cheap_sets(problem, measure_importance(full, validation, rng), self.shares):
             small, cost = fitter.fit(names), problem.meter.cost(names)
             scores = small.probabilities(validation.codes[:, small.positions])
             for level in _LEVELS:
@@ -87,21 +89,6 @@ class TwoStage:
                     best = FittedTwoStage(problem, (small, full), (cost, problem.full_cost), level)
                     best_cost = mean
         return best
-
-
-def measure_importance(problem: Problem, full: FittedSet) -> Floats:
-    """Return how much the log loss on validation rows grows when each feature is shuffled among them; at least 0."""
-    rng = np.random.default_rng(problem.settings.seed)
-    validation = problem.validation
-    owners = np.repeat(np.arange(len(problem.names)), [feature.width for feature in problem.features])
-    before = _log_loss(full, validation.codes, validation.target)
-    importance = np.zeros(len(problem.names))
-    for feature in range(len(problem.names)):
-        codes = validation.codes.copy()
-        shuffled: Mask = owners == feature
-        codes[:, shuffled] = codes[rng.permutation(len(codes))][:, shuffled]
-        importance[feature] = max(0.0, _log_loss(full, codes, validation.target) - before)
-    return importance
 
 
 def _cheap_sets(problem: Problem, importance: Floats, shares: Sequence[float]) -> Iterator[tuple[str, ...]]:
@@ -117,8 +104,3 @@ def _cheap_sets(problem: Problem, importance: Floats, shares: Sequence[float]) -
         if chosen and tuple(chosen) not in seen:
             seen.add(tuple(chosen))
             yield tuple(chosen)
-
-
-def _log_loss(fitted: FittedSet, codes: Floats, target: Ints) -> float:
-    matrix = fitted.probabilities(codes[:, fitted.positions])
-    return float(-np.log(np.maximum(matrix[np.arange(len(target)), target], 1e-12)).mean())

@@ -78,7 +78,7 @@ class Workbench:
         # By label, in the same units.
         self.label_rows = count_positions(problem.validation.target, len(problem.labels), self.row_units)
         self.units = CostUnits.of(problem.meter, problem.names, self.rows)
-        self._fitters = made
+        self.fitters = made
         self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs, made),
             problem.validation.target,
@@ -159,7 +159,7 @@ class Workbench:
 
     def stage_fitter(self) -> StageFitter:
         """Return a fitter of logistic regressions on the rows that fit the problem's first part, whatever is searched."""
-        own = self._fitters.parts[0].stages
+        own = self.fitters.parts[0].stages
         if own.is_logistic:
             return own
         rows, labels = self.problem.parts[0], len(self.problem.labels)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import Cascade
-from emsco_train import DesignError, EmscoClassifier, Front, Problem, Settings, export_run, verify
+from emsco_train import CostGroup, CostModel, DesignError, EmscoClassifier, Front, Problem, Settings, export_run, verify
 from emsco_train.cli.train import main as train_command
 from emsco_train.data.stage_settings import StageSettings, check_upgrade
 from emsco_train.designs.design import Design
@@ -174,3 +174,43 @@ def test_refused(upgrade: Any, settings: StageSettings, message: str) -> None:
     """An upgrade is to another kind than that of the search, and to one that there is."""
     with pytest.raises(DesignError, match=message):
         check_upgrade(upgrade, settings)
+
+
+def make_product_table(rows: int = 900) -> tuple[dict[str, Any], Any]:
+    """Return rows whose label is the sign of a product of two columns, and a cheap column that mostly agrees with it."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(rows, 4))
+    y = x[:, 1] * x[:, 2] > 0
+    x[:, 0] = np.where(rng.random(rows) < 0.75, y, ~y) + 0.1 * x[:, 0]
+    return dict(zip("abcd", x.T, strict=True)), np.where(y, "yes", "no")
+
+
+def test_trees_get_what_the_searched_stages_have_no_use_for() -> None:
+    """Neither factor of a product says anything to lines, and no design found has a use for both; an upgraded one has."""
+    columns, y = make_product_table()
+    problem = Problem.of(columns, y, costs=[1, 2, 2, 3], threshold=0.8, folds=2, stages="straight")
+    before = run_search(problem, jobs=1).front
+    (after,) = search_thresholds(problem, None, Settings(), method="auto", seed=0, upgrade="boosted", jobs=1)
+    assert max(design.accuracy * design.coverage for design in before) < 0.8
+    best = max(after.front, key=lambda design: design.accuracy * design.coverage)
+    assert best.accuracy * best.coverage > 0.9
+    assert best.upgrade == "boosted"
+    assert {"b", "c"} <= {name for stage in best.stages for name in stage}
+
+
+@pytest.mark.parametrize("objective", ["plain", "balanced"])
+def test_an_upgrade_keeps_to_the_settings_of_the_search(objective: Any) -> None:
+    """Pinned features come first, all features are kept, features that are paid together stay together, stages are few."""
+    columns, y = make_product_table()
+    costs = CostModel.from_mapping({"a": 1, "b": 0, "c": 0, "d": 3}, groups=[CostGroup("lab", 2.0, ("b", "c"))])
+    problem = Problem.of(columns, y, costs=costs, threshold=0.8, folds=2, stages="straight")
+    settings = Settings(pinned=(3,), keep_all=True, max_stages=2, units="groups", objective=objective)
+    (outcome,) = search_thresholds(problem, None, settings, method="auto", seed=0, upgrade="boosted", jobs=1)
+    upgraded = [design for design in outcome.front if design.upgrade]
+    assert upgraded
+    for design in upgraded:
+        check_counts(problem, design)
+        assert "d" in design.stages[0]
+        assert len(design.stages) <= 2
+        assert not design.excluded
+        assert any({"b", "c"} <= set(stage) for stage in design.stages)
