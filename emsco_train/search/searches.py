@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from emsco_runtime.support.arrays import Mask
 from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import Indices, Population, unique_rows
 from emsco_train.designs.front import Front
@@ -38,6 +39,9 @@ from emsco_train.support.numbers import check_seed, check_time_limit, worker_cou
 from emsco_train.support.stop_flag import FitStopped
 
 __all__ = ["Outcome", "evolve", "exhaustive", "name_time_limit", "run_evolve", "run_exhaustive", "run_search"]
+
+# Sets that are recombined, times items: that many take a second or two.
+_MAX_RECOMBINED_BITS = 2**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,7 +398,7 @@ def _recombine(
     limit: TimeLimit,
     stopped: StopReason,
 ) -> tuple[Population, Indices]:
-    """Return the front of the sets of the last generation and of the polish, and how many designs that were met tie with each.
+    """Return the front of the sets that were met, the polish's among them, and how many designs that were met tie with each.
 
     Where time is over, or the user pressed Ctrl-C, only stages that accept nothing are dropped.
     """
@@ -403,7 +407,7 @@ def _recombine(
     # Chains are made of counts of rows, not of labels that count the same.
     if stopped not in ("interrupted", "time") and settings.objective == "plain":
         left = limit.remaining()
-        sets = distinct_sets(np.concatenate([found.population, result.chromosomes]))
+        sets = _sets_to_recombine(found, result, evaluator.items)
         deadline = None if left is None else time.monotonic() + left
         candidates.append(
             recombine_sets(evaluator, sets, max_stages=space.max_stages, keep_all=settings.keep_all, deadline=deadline)
@@ -420,6 +424,14 @@ def _recombine(
     met = dict(zip(map(tuple, result.objectives.vectors().tolist()), result.ties.tolist(), strict=True))
     before = [met.get(tuple(vector), 1) for vector in objectives.vectors()[chosen].tolist()]
     return population[chosen], np.maximum(ties, before)
+
+
+def _sets_to_recombine(found: Evolution, result: Evolution | PolishResult, items: int) -> Mask:
+    """Return the sets of the last generation and of the polish, and the newest of the others that are affordable."""
+    last = distinct_sets(np.concatenate([found.population, result.chromosomes]))
+    others = found.sets[::-1][: _MAX_RECOMBINED_BITS // items]
+    sets = np.concatenate([last, others])
+    return sets[np.sort(np.unique(sets, axis=0, return_index=True)[1])]
 
 
 @contextmanager

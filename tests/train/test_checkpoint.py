@@ -269,7 +269,7 @@ def test_damaged_population(checkpoint_file: Path, population: list[list[int]]) 
 def test_damaged_memory(checkpoint_file: Path) -> None:
     """The designs met so far are not valid."""
     checkpoint_file.write_text(json.dumps(json.loads(checkpoint_file.read_text()) | {"visited": "AAAA"}))
-    with pytest.raises(CheckpointError, match=r"visited is damaged.*Remove the file and start over"):
+    with pytest.raises(CheckpointError, match=r"visited or sets are damaged.*Remove the file and start over"):
         evolve_population(
             random_landscape(6, 20, 0),
             replace(SETTINGS, generations=3),

@@ -1,9 +1,9 @@
 """Checkpoints: a run of the genetic algorithm as plain data, so that it can be killed and resumed.
 
 The file is JSON: hashes of the settings and of the problem, the versions of the libraries, the seed, the population, the designs
-met so far (64-bit numbers in base64), and the state of the random generator. It is written under another name and moved into
-place, so that it is never half a file. A change of the meaning of a field raises `VERSION`; an older version that can still be
-understood stays readable (1 cannot: its runs did not keep the designs met).
+met so far (64-bit numbers in base64) and the newest of their feature sets, and the state of the random generator. It is written
+under another name and moved into place, so that it is never half a file. A change of the meaning of a field raises `VERSION`; an
+older version that can still be understood stays readable (1 cannot: its runs did not keep the designs met).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from emsco_train.data.problem_warnings import warn_version_change
 from emsco_train.designs.chromosome import DesignSpace, Population, compress
 from emsco_train.errors import TrainError
 from emsco_train.search.genetic.visited_designs import VisitedDesigns
+from emsco_train.search.genetic.visited_sets import VisitedSets
 from emsco_train.support.numbers import is_integer
 from emsco_train.support.validation_errors import first_error
 
@@ -116,10 +117,11 @@ class Checkpoint(BaseModel):
     visited: str
     elapsed_s: float
     # Not in those of an earlier emsco.
+    sets: str = ""
     versions: dict[str, str] = {}
 
-    def checked_designs(self, space: DesignSpace) -> tuple[Population, VisitedDesigns]:
-        """Return the population and the designs met so far; raise unless these and the random state are valid."""
+    def checked_designs(self, space: DesignSpace) -> tuple[Population, VisitedDesigns, VisitedSets]:
+        """Return the population, and the designs and sets met so far; raise unless these and the random state are valid."""
         population = self._checked_population(space)
         try:
             np.random.default_rng().bit_generator.state = dict(self.random_state)
@@ -128,9 +130,11 @@ class Checkpoint(BaseModel):
                 f"the checkpoint's random_state is unusable: {error}. Remove the file and start over"
             ) from error
         try:
-            return population, VisitedDesigns.from_text(self.visited)
+            return population, VisitedDesigns.from_text(self.visited), VisitedSets.from_text(space.n, self.sets)
         except ValueError as error:
-            raise CheckpointError(f"the checkpoint's visited is damaged: {error}. Remove the file and start over") from error
+            raise CheckpointError(
+                f"the checkpoint's visited or sets are damaged: {error}. Remove the file and start over"
+            ) from error
 
     def _checked_population(self, space: DesignSpace) -> Population:
         population = np.array(self.population, dtype=object)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from emsco_runtime.support.arrays import Mask
 from emsco_train.data.provenance import versions
 from emsco_train.designs.chromosome import Indices, Population
 from emsco_train.search.genetic.checkpoint import Checkpoint, Checkpoints, write_checkpoint
@@ -76,6 +77,8 @@ class Evolution:
         many chromosomes of that generation are tied with each, itself included.
     population
         The whole last generation.
+    sets
+        The newest feature sets of all that was evaluated [sets, genes], the newest last.
     best
         The fittest chromosome, or, where none is feasible, the one nearest to it.
     generations, evaluations
@@ -92,6 +95,7 @@ class Evolution:
     objectives: Objectives
     ties: Indices
     population: Population
+    sets: Mask
     best: Population
     generations: int
     stopped: StopReason
@@ -205,6 +209,7 @@ class _Run:
             stale=state.stale,
             evaluations=state.evaluations,
             visited=state.visited.to_text(),
+            sets=state.sets.to_text(),
             elapsed_s=self.elapsed_s(),
             versions=self.versions,
         )
@@ -226,7 +231,7 @@ def _first_state(
     starting = replace(algorithm, evaluator=evaluate)
     if checkpoint is None:
         return starting.first_generation(seeds)
-    population, visited = checkpoint.checked_designs(algorithm.space)
+    population, visited, sets = checkpoint.checked_designs(algorithm.space)
     return starting.restore_generation(
         checkpoint.generation,
         population,
@@ -234,6 +239,7 @@ def _first_state(
         random_state=checkpoint.random_state,
         stale=checkpoint.stale,
         visited=visited,
+        sets=sets,
     )
 
 
@@ -261,6 +267,7 @@ def _result(state: GenerationState, stopped: StopReason, elapsed_s: float) -> Ev
         objectives=state.objectives.take(kept),
         ties=ranking.ties[: len(kept)],
         population=state.population,
+        sets=state.sets.to_sets(),
         best=state.best,
         generations=state.number,
         stopped=stopped,

@@ -17,6 +17,7 @@ from emsco_train.designs.chromosome import DesignSpace, Population, row_keys
 from emsco_train.search.genetic.operators import crossover, initial_population, mutate, select, stage_probabilities
 from emsco_train.search.genetic.pareto import Ranking, rank_population
 from emsco_train.search.genetic.visited_designs import VisitedDesigns
+from emsco_train.search.genetic.visited_sets import VisitedSets
 from emsco_train.search.scoring.objectives import Evaluator, Objectives
 from emsco_train.search.settings import Settings, round_half_up
 
@@ -46,6 +47,8 @@ class GenerationState:
         For how many generations the fittest chromosome has been the same.
     evaluations, visited
         Chromosomes evaluated so far, and which they were; none where designs may be visited again.
+    sets
+        The newest of their feature sets.
     """
 
     number: int
@@ -56,6 +59,7 @@ class GenerationState:
     stale: int
     evaluations: int
     visited: VisitedDesigns
+    sets: VisitedSets
 
     @property
     def best(self) -> Population:
@@ -96,7 +100,8 @@ class GeneticAlgorithm:
             population = np.concatenate([given, drawn])
         objectives, evaluations = self._evaluate(population)
         visited = self._remember(VisitedDesigns.empty(), population)
-        return self._state(0, population, objectives, stale=0, evaluations=evaluations, visited=visited)
+        sets = VisitedSets.empty(self.space.n).union(population)
+        return self._state(0, population, objectives, stale=0, evaluations=evaluations, visited=visited, sets=sets)
 
     def restore_generation(
         self,
@@ -107,13 +112,15 @@ class GeneticAlgorithm:
         random_state: Mapping[str, Any] | None = None,
         stale: int = 0,
         visited: VisitedDesigns | None = None,
+        sets: VisitedSets | None = None,
     ) -> GenerationState:
         """Return a generation again whose plain data was kept; its evaluations are not counted twice."""
         if random_state is not None:
             self.rng.bit_generator.state = dict(random_state)
         objectives, _ = self._evaluate(population)
         visited = visited or VisitedDesigns.empty()
-        return self._state(number, population, objectives, stale=stale, evaluations=evaluations, visited=visited)
+        sets = (sets or VisitedSets.empty(self.space.n)).union(population)
+        return self._state(number, population, objectives, stale=stale, evaluations=evaluations, visited=visited, sets=sets)
 
     def next_generation(self, state: GenerationState) -> GenerationState:
         """Return the next generation: the elite, and children for the rest."""
@@ -130,6 +137,7 @@ class GeneticAlgorithm:
             stale=0,
             evaluations=state.evaluations + evaluated,
             visited=self._remember(state.visited, children),
+            sets=state.sets.union(children),
         )
         return replace(successor, stale=state.stale + 1) if np.array_equal(successor.best, state.best) else successor
 
@@ -195,6 +203,7 @@ class GeneticAlgorithm:
         stale: int,
         evaluations: int,
         visited: VisitedDesigns,
+        sets: VisitedSets,
     ) -> GenerationState:
         chosen = self.settings
         ranking = rank_population(
@@ -206,4 +215,4 @@ class GeneticAlgorithm:
             share_ties=chosen.share_ties,
         )
         random_state = self.rng.bit_generator.state
-        return GenerationState(number, population, objectives, ranking, random_state, stale, evaluations, visited)
+        return GenerationState(number, population, objectives, ranking, random_state, stale, evaluations, visited, sets)

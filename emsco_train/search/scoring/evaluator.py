@@ -63,6 +63,7 @@ class CachedEvaluator:
         self._row_units = row_units
         self._objective_units = objective_units
         self.n = len(units.features)
+        self.items = bits.items
         self.rows = bits.items if row_units is None else int(row_units.sum())
         free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
         full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
@@ -151,6 +152,11 @@ class GeneEvaluator:
     def n(self) -> int:
         """Number of genes."""
         return self.genes.n
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self.evaluator.items
 
     @property
     def rows(self) -> int:
