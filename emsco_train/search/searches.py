@@ -41,7 +41,7 @@ from emsco_train.support.stop_flag import FitStopped
 __all__ = ["Outcome", "evolve", "exhaustive", "name_time_limit", "run_evolve", "run_exhaustive", "run_search"]
 
 # Sets that are recombined, times items: that many take a second or two.
-_MAX_RECOMBINED_BITS = 2**24
+_MAX_RECOMBINED_BITS = 2**22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
