@@ -14,6 +14,8 @@ SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PIP := -m pip --disable-pip-version-check install --quiet
+# What one process has compiled, the many others of a test run must be able to read.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
@@ -67,10 +69,14 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/mypy tests/typing
 	$(BIN)/lint-imports
 
-# Once, before several processes would do it at the same time.
+# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
+PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
+
+# Once, before several processes would do it at the same time; of tests, pytest compiles a form of its own.
 $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/logistic/*.py emsco_train/search/scoring/*.py)
 	$(BIN)/python tools/compile.py
 	$(BIN)/python -m compileall -q emsco_runtime emsco_train examples
+	@$(BIN)/pytest $(PLUGINS) --collect-only --quiet > /dev/null || true  # what is wrong is shown by the runs
 	@touch $@
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without. Some
@@ -82,8 +88,6 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
-# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
-PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
 # The mark says what is in which run. Files that hold nothing for a run are not given to it: every process would import them.
 IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
 FOLDERS := tests/project tests/spam_filter
