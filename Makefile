@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/.tools
 READY := $(VENV)/.ready
 WHEEL_VENV := $(VENV)-wheel
 WHEEL_READY := $(WHEEL_VENV)/.ready
@@ -13,7 +14,8 @@ CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-PIP := -m pip --disable-pip-version-check install --quiet
+INSTALL := --disable-pip-version-check install --quiet
+PIP := -m pip $(INSTALL)
 # What one process has compiled, the many others of a test run must be able to read.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -23,12 +25,15 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-# Without isolation the package is built by the pinned tools, too, and two packages that the example needs, by setuptools. pip would
-# compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
-$(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
+# Without isolation the package is built by the pinned tools, too, and two packages that the example needs, by setuptools.
+$(TOOLS): $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
+	@touch $@
+
+# pip would compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
+$(READY): $(TOOLS) pyproject.toml emsco_runtime/__init__.py
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
 	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
@@ -40,9 +45,10 @@ else
 	@$(BIN)/emsco-demo --out build/demo
 endif
 
+# While one core installs all that training needs, the other checks the wheel, which needs little.
 test:  ## every check
-	@$(MAKE) --no-print-directory --jobs=2 $(READY) $(WHEEL_READY)
-	@$(MAKE) --no-print-directory --jobs=3 lint wheel $(COMPILED)
+	@$(MAKE) --no-print-directory --jobs=2 $(READY) wheel
+	@$(MAKE) --no-print-directory --jobs=2 lint $(COMPILED)
 	@$(MAKE) --no-print-directory unit
 
 test-pythons:  ## `make test` on every supported Python of this machine, each with an environment of its own
@@ -102,14 +108,14 @@ uncounted:
 	@$(BIN)/pytest $(IN_PARALLEL) -m uncounted $(ANY) > build/uncounted.log 2>&1; \
 	  status=$$?; cat build/uncounted.log; exit $$status
 
-$(WHEEL_READY): pyproject.toml $(wildcard $(PINS))
+# The other environment's pip installs into it.
+$(WHEEL_READY): $(TOOLS) pyproject.toml
 	@echo "setting up $(WHEEL_VENV) ..."
-	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv $(WHEEL_VENV)
-	@$(WHEEL_VENV)/bin/python $(PIP) $(CONSTRAINT) --upgrade pip
-	@$(WHEEL_VENV)/bin/python $(PIP) $(CONSTRAINT) numpy onnxruntime pydantic pytest hypothesis
+	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv --without-pip $(WHEEL_VENV)
+	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python $(INSTALL) $(CONSTRAINT) numpy onnxruntime pydantic pytest hypothesis
 	@touch $@
 
-wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run the tests that prove the install
+wheel: $(WHEEL_READY)  ## install the built wheel without extras; run the tests that prove the install
 	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python $(CONSTRAINT)
 
 bench: $(READY)  ## benchmarks: tables, and build/bench-*.json
