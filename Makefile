@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/.tools
 READY := $(VENV)/.ready
 WHEEL_VENV := $(VENV)-wheel
 WHEEL_READY := $(WHEEL_VENV)/.ready
@@ -13,7 +14,10 @@ CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-PIP := -m pip --disable-pip-version-check install --quiet
+INSTALL := --disable-pip-version-check install --quiet
+PIP := -m pip $(INSTALL)
+# What one process has compiled, the many others of a test run must be able to read.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
@@ -21,12 +25,15 @@ PIP := -m pip --disable-pip-version-check install --quiet
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-# Without isolation the package is built by the pinned tools, too, and two packages that the example needs, by setuptools. pip would
-# compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
-$(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
+# Without isolation the package is built by the pinned tools, too, and two packages that the example needs, by setuptools.
+$(TOOLS): $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
+	@touch $@
+
+# pip would compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
+$(READY): $(TOOLS) pyproject.toml emsco_runtime/__init__.py
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
 	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
@@ -38,9 +45,10 @@ else
 	@$(BIN)/emsco-demo --out build/demo
 endif
 
+# While one core installs all that training needs, the other checks the wheel, which needs little.
 test:  ## every check
-	@$(MAKE) --no-print-directory --jobs=2 $(READY) $(WHEEL_READY)
-	@$(MAKE) --no-print-directory --jobs=3 lint wheel $(COMPILED)
+	@$(MAKE) --no-print-directory --jobs=2 $(READY) wheel
+	@$(MAKE) --no-print-directory --jobs=2 lint $(COMPILED)
 	@$(MAKE) --no-print-directory unit
 
 test-pythons:  ## `make test` on every supported Python of this machine, each with an environment of its own
@@ -67,10 +75,14 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 	$(BIN)/mypy tests/typing
 	$(BIN)/lint-imports
 
-# Once, before several processes would do it at the same time.
+# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
+PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
+
+# Once, before several processes would do it at the same time; of tests, pytest compiles a form of its own.
 $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/logistic/*.py emsco_train/search/scoring/*.py)
 	$(BIN)/python tools/compile.py
 	$(BIN)/python -m compileall -q emsco_runtime emsco_train examples
+	@$(BIN)/pytest $(PLUGINS) --collect-only --quiet > /dev/null || true  # what is wrong is shown by the runs
 	@touch $@
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without. Some
@@ -82,8 +94,6 @@ unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 9
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
 
-# Of every installed plugin pytest compiles the whole package again, in every process: these are all that is needed.
-PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
 # The mark says what is in which run. Files that hold nothing for a run are not given to it: every process would import them.
 IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
 FOLDERS := tests/project tests/spam_filter
@@ -98,14 +108,14 @@ uncounted:
 	@$(BIN)/pytest $(IN_PARALLEL) -m uncounted $(ANY) > build/uncounted.log 2>&1; \
 	  status=$$?; cat build/uncounted.log; exit $$status
 
-$(WHEEL_READY): pyproject.toml $(wildcard $(PINS))
+# The other environment's pip installs into it.
+$(WHEEL_READY): $(TOOLS) pyproject.toml
 	@echo "setting up $(WHEEL_VENV) ..."
-	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv $(WHEEL_VENV)
-	@$(WHEEL_VENV)/bin/python $(PIP) $(CONSTRAINT) --upgrade pip
-	@$(WHEEL_VENV)/bin/python $(PIP) $(CONSTRAINT) numpy onnxruntime pydantic pytest hypothesis
+	@test -x $(WHEEL_VENV)/bin/python || $(PYTHON) -m venv --without-pip $(WHEEL_VENV)
+	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python $(INSTALL) $(CONSTRAINT) numpy onnxruntime pydantic pytest hypothesis
 	@touch $@
 
-wheel: $(READY) $(WHEEL_READY)  ## install the built wheel without extras; run the tests that prove the install
+wheel: $(WHEEL_READY)  ## install the built wheel without extras; run the tests that prove the install
 	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python $(CONSTRAINT)
 
 bench: $(READY)  ## benchmarks: tables, and build/bench-*.json

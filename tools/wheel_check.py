@@ -87,20 +87,20 @@ def install(python: str, wheel: Path, constraint: Sequence[str]) -> None:
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if note.exists() and note.read_text() == digest:
         return
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [*_pip(python), "install", "--quiet"]
     subprocess.run([*pip, *constraint, wheel, "pytest", "hypothesis"], check=True)
     subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     note.write_text(digest)
 
 
+def _pip(python: str) -> list[str]:
+    """Return the command of this environment's pip for the clean one, which has none."""
+    return [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+
+
 def check_packages(python: str) -> None:
     """Refuse any package that the base install should not bring."""
-    listing = subprocess.run(
-        [python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    listing = subprocess.run([*_pip(python), "list", "--format=freeze"], check=True, capture_output=True, text=True)
     found = {line.split("==")[0].lower().replace("_", "-") for line in listing.stdout.split()}
     unknown = found - ALLOWED
     if unknown:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from emsco_runtime import Cascade
 from emsco_train import CostGroup, CostModel, DesignError, EmscoClassifier, Front, Problem, Settings, export_run, verify
@@ -26,6 +28,18 @@ from emsco_train.search.upgrade import upgrade_front
 from emsco_train.search.workbench import Workbench
 
 NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees() -> Iterator[None]:
+    """Boost 20 trees in larger steps instead of 100: the tests are about the kind of the models, not about how good they are."""
+
+    def make() -> Any:
+        return HistGradientBoostingClassifier(max_iter=20, learning_rate=0.4, max_bins=32, early_stopping=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emsco_train.data.stage_settings._boosted_trees", make)
+        yield
 
 
 def make_table(rows: int = 600) -> tuple[dict[str, Any], Any]:

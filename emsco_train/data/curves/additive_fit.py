@@ -67,16 +67,18 @@ def fit_additive(
         return AdditiveModel(0.0, tuple(np.zeros(len(basis.is_step)) for basis in bases))
     model = start or AdditiveModel(np.log(mean / (1.0 - mean)), tuple(np.zeros(len(basis.is_step)) for basis in bases))
     penalties = [shrinkage.of(basis) for basis in bases]
-    loss, is_bounded = _total_loss(model, bases, target, weights, penalties), False
+    scores, is_bounded = model.scores(bases), False
+    loss = _total_loss(model, scores, target, weights, penalties)
     for _ in range(_MAX_SWEEPS):
-        improved = _sweep(model, bases, target, weights, penalties, is_bounded=is_bounded)
-        improved_loss = _total_loss(improved, bases, target, weights, penalties)
+        improved = _sweep(model, scores, bases, target, weights, penalties, is_bounded=is_bounded)
+        improved_scores = improved.scores(bases)
+        improved_loss = _total_loss(improved, improved_scores, target, weights, penalties)
         if improved_loss > loss:
             if is_bounded:
                 break
             is_bounded = True
             continue
-        gain, model, loss, is_bounded = loss - improved_loss, improved, improved_loss, False
+        gain, model, scores, loss, is_bounded = loss - improved_loss, improved, improved_scores, improved_loss, False
         if gain < _TOLERANCE * weights.sum():
             break
     return model
@@ -87,15 +89,14 @@ def log_losses(scores: Floats, target: Floats) -> Floats:
     return np.asarray(np.logaddexp(0.0, scores) - target * scores)
 
 
-def _total_loss(
-    model: AdditiveModel, bases: Sequence[FeatureBasis], target: Floats, weights: Floats, penalties: Sequence[Floats]
-) -> float:
+def _total_loss(model: AdditiveModel, scores: Floats, target: Floats, weights: Floats, penalties: Sequence[Floats]) -> float:
     shrinkage = sum(float(penalty @ own**2) for penalty, own in zip(penalties, model.coefficients, strict=True))
-    return float(weights @ log_losses(model.scores(bases), target)) + shrinkage / 2
+    return float(weights @ log_losses(scores, target)) + shrinkage / 2
 
 
 def _sweep(
     model: AdditiveModel,
+    scores: Floats,
     bases: Sequence[FeatureBasis],
     target: Floats,
     weights: Floats,
@@ -103,11 +104,14 @@ def _sweep(
     *,
     is_bounded: bool,
 ) -> AdditiveModel:
-    """Take one Newton step for the intercept, then for each feature; `is_bounded`: smaller steps that cannot fail."""
-    scores, coefficients = model.scores(bases), []
+    """Take one Newton step for the intercept, then for each feature; `is_bounded`: smaller steps that cannot fail.
+
+    `scores` are the model's own.
+    """
+    coefficients = []
     slope, curvature = _derivatives(scores, target, weights, is_bounded=is_bounded)
     shift = -slope.sum() / curvature.sum()
-    scores += shift
+    scores = scores + shift
     for basis, own, penalty in zip(bases, model.coefficients, penalties, strict=True):
         slope, curvature = _derivatives(scores, target, weights, is_bounded=is_bounded)
         step = basis.newton_step(slope, curvature, own, penalty)

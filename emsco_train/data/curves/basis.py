@@ -74,7 +74,8 @@ class FeatureBasis:
         slopes, curvatures = np.bincount(self.cells, slope, cells), np.bincount(self.cells, curvature, cells)
         if self.columns is None:
             return (slopes[:-1] + penalty * coefficients) / (curvatures[:-1] + penalty)
-        hessian = (self.columns.T * curvatures) @ self.columns + np.diag(penalty)
+        hessian = (self.columns.T * curvatures) @ self.columns
+        hessian.flat[:: len(hessian) + 1] += penalty
         step = np.asarray(np.linalg.solve(hessian, self.columns.T @ slopes + penalty * coefficients), dtype=np.float64)
         own = slice(0, self.bounded)
         if (coefficients - step)[own].min(initial=0.0) < 0.0:
