@@ -108,8 +108,9 @@ def _undo_letters(text: str) -> tuple[str, int]:
         return shaped
 
     # Accents are taken off with their letters apart: an accent is a disguise, too, and a word that has one keeps its sound.
-    pieces = [_take_off_accents(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)]
-    return _LETTERS.sub(latin, "".join(pieces)), count
+    bare = "".join([_take_off_accents(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)])
+    # No word goes over the end of a line, and most lines are plain even where a text is not.
+    return "\n".join([line if line.isascii() else _LETTERS.sub(latin, line) for line in bare.split("\n")]), count
 
 
 def _take_off_accents(text: str) -> str:
