@@ -14,11 +14,10 @@ that wait for answers then take no threads.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.evidence.off_loop import read_off_loop
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, asks_network, classify, classify_async
@@ -62,36 +61,17 @@ class VerdictPool:
             MESSAGE_ID.set(message_id)
             decided = await classify_async(self._model, raw, envelope, self._deadline_s)
             return await read_off_loop(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
-        case = _Message(message_id, raw, envelope)
         try:
-            call = self.pool.submit(self._classify, case)
+            verdict: Verdict = await self.pool.call_async(
+                self._classify, _Message(message_id, raw, envelope), timeout_s=self._deadline_s
+            )
+        except TimeoutError:
+            return Verdict("error", note="deadline")
         except PoolFull:
             return Verdict("error", note="refused")
-        try:
-            await _wait(call, self._deadline_s)
-            return call.result() if call.done() else Verdict("error", note="deadline")
-        finally:
-            self.pool.abandon(call)
+        return verdict
 
     def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
         verdict = classify(self._model, case.raw, case.envelope, None)
         return self.lists.apply(verdict, Mail.parse(case.raw, case.envelope))
-
-
-async def _wait(call: PoolCall, seconds: float) -> None:
-    """Wait for a call, so long at most; as `asyncio.wait` of a wrapped future, at a third of its cost."""
-    loop = asyncio.get_running_loop()
-    woken = asyncio.Event()
-
-    def wake(_: object) -> None:
-        # The service may have stopped: nobody waits then.
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(woken.set)
-
-    call.add_done_callback(wake)
-    timer = loop.call_later(seconds, woken.set)
-    try:
-        await woken.wait()
-    finally:
-        timer.cancel()
