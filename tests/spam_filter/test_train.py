@@ -14,12 +14,12 @@ from spam_filter.errors import CorpusError, ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
-from spam_filter.model_files import MODEL_FILE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
 from spam_filter.training.seen_mail import SEEN
 
 from emsco_runtime import EmscoError
+from emsco_runtime.model_folder import MODEL_FILE
 
 MAILS = list(generate(200, seed=5))
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from emsco_runtime import write_model_index
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.evidence.names import dns_feature_names
 from spam_filter.extractors.store_scores import SENDER_SCORES
 from spam_filter.features import GROUPS, feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
-from spam_filter.model_files import write_model_file
 from spam_filter.training.attacks import make_attacked_copies
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
@@ -159,7 +159,7 @@ def train_model(
         new.mkdir()
         trained = _train(mails, new, work, plan, on_step)
         write_seen(new, (mail.raw for mail in mails))
-        write_model_file(new)
+        write_model_index(new)
         install_model(new, out, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
