@@ -27,9 +27,8 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import STORES
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
-from spam_filter.training.near_duplicates import group_near_duplicates
 from spam_filter.training.pipeline import TrainingSettings
-from spam_filter.training.splitting import split_mail
+from spam_filter.training.splitting import find_families, split_mail
 
 from emsco_runtime.cli.console import format_table
 from emsco_train import CostGroup, CostModel, Front, Outcome, Problem, Settings
@@ -141,7 +140,7 @@ def spam_filter_problem(split: int) -> Problem:
     names = [name for name in feature_names() if name not in ARTEFACTS]
     with tempfile.TemporaryDirectory() as place:
         mails, stores = read_sample(Path(place)), Path(place) / STORES
-        families = group_near_duplicates([Mail.parse(mail.raw) for mail in mails])
+        families = find_families([Mail.parse(mail.raw) for mail in mails])
         splits = split_mail(mails, families, "families", split)
         rows = extract(mails, splits, families, stores, own_domains=COLLECTORS).rows
         raws = [mail.raw for mail, name in zip(mails, splits, strict=True) if name == "train"]

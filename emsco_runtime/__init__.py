@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from emsco_runtime.acquirers import Acquirers as Acquirers
     from emsco_runtime.bundle.manifest import Manifest as Manifest
     from emsco_runtime.bundle.meter import Meter as Meter
+    from emsco_runtime.bundle.model_folder import ModelFolder as ModelFolder, write_model_index as write_model_index
     from emsco_runtime.bundle.publish import write_bundle as write_bundle
     from emsco_runtime.bundle.reading import Bundle as Bundle, read_bundle as read_bundle
     from emsco_runtime.cascade import Cascade as Cascade
@@ -44,6 +45,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_runtime.acquirers": "Acquirers",
         "emsco_runtime.bundle.manifest": "Manifest",
         "emsco_runtime.bundle.meter": "Meter",
+        "emsco_runtime.bundle.model_folder": "ModelFolder write_model_index",
         "emsco_runtime.bundle.publish": "write_bundle",
         "emsco_runtime.bundle.reading": "Bundle read_bundle",
         "emsco_runtime.cascade": "Cascade",

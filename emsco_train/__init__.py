@@ -26,7 +26,9 @@ from emsco_runtime.support.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from emsco_train.costs.cost_model import CostGroup as CostGroup, CostModel as CostModel
+    from emsco_train.data.cross_fitting import cross_fit as cross_fit, deal_folds as deal_folds
     from emsco_train.data.features import FeatureOptions as FeatureOptions
+    from emsco_train.data.near_duplicates import group_near_duplicates as group_near_duplicates
     from emsco_train.data.problem import Problem as Problem
     from emsco_train.data.splits import Shares as Shares, Splits as Splits
     from emsco_train.data.table import Table as Table
@@ -86,7 +88,9 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "emsco_train.costs.cost_model": "CostGroup CostModel",
+        "emsco_train.data.cross_fitting": "cross_fit deal_folds",
         "emsco_train.data.features": "FeatureOptions",
+        "emsco_train.data.near_duplicates": "group_near_duplicates",
         "emsco_train.data.problem": "Problem",
         "emsco_train.data.splits": "Shares Splits",
         "emsco_train.data.table": "Table",

@@ -163,6 +163,31 @@ class Front(Sequence[Design]):
         )
         return requirements.choose(self._designs, self.full_cost)
 
+    def coverage_near_widest(
+        self, *, max_cost: float | None = None, min_accuracy: float | None = None, margin: float = 0.01
+    ) -> float:
+        """Return the coverage to ask for where as much as possible is to be decided: that of the widest design, less a margin.
+
+        The widest design itself is the luckiest of many: ``front.select(min_coverage=front.coverage_near_widest(...),
+        by="accuracy")`` takes the one that is wrong least of those that decide nearly as much.
+
+        Parameters
+        ----------
+        max_cost, min_accuracy
+            As in `select`, by the figures as they are: which designs count.
+        margin
+            Coverage that may be given up, from 0 to 1.
+
+        Returns
+        -------
+        float
+            At least 0; 0 where no design is within the limits.
+        """
+        if not (is_number(margin) and 0 <= margin <= 1):
+            raise DesignError(f"margin is {margin!r}: expected a number from 0 to 1")
+        wanted = Requirements(max_cost=max_cost, min_accuracy=min_accuracy, sure=None)
+        return max(0.0, max((design.coverage for design in self._designs if wanted.meets(design)), default=0.0) - margin)
+
     @property
     def knee(self) -> Design:
         """The design to look at first: a good compromise of accuracy, coverage and cost, see `emsco_train.designs.knee`."""

@@ -23,12 +23,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from emsco_runtime import AcquirerPool, Acquirers, Cascade, read_bundle
+from emsco_runtime import AcquirerPool, Acquirers, Cascade, ModelFolder, read_bundle
 from emsco_runtime.observers import Observer
-from spam_filter.errors import ModelError
 from spam_filter.evidence.registry import model_acquirers
 from spam_filter.learned.stores import Stores
-from spam_filter.model_files import ModelFiles
 
 __all__ = ["BUNDLE", "COSTS", "STORES", "Model", "bundle_version"]
 
@@ -47,7 +45,7 @@ class _Unit(NamedTuple):
     cascade: Cascade
     stores: Stores
     registry: Acquirers
-    files: ModelFiles
+    files: ModelFolder
 
 
 class Model:
@@ -139,12 +137,11 @@ class Model:
         self._unit.stores.close()
 
     def _load(self, old: Cascade | None) -> _Unit:
-        files = ModelFiles(self.folder)
+        files = ModelFolder(self.folder)
         files.check()
         bundle = read_bundle(self.folder / BUNDLE)
         content = files.read(STORES)
-        if (changed := files.find_change()) is not None:
-            raise ModelError(f"{self.folder / changed}: was changed while the model was read: try again")
+        files.check_unchanged()
         stores = Stores.from_bytes(content, self.folder / STORES)
         try:
             registry = model_acquirers(self.folder, stores, self._dns)

@@ -521,3 +521,43 @@ def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
     wider = old.with_bundle(make_bundle([["b"]]), other)
     assert wider.decide({"b": 0.1}).trace[0].acquired == ("b",)
     assert old.decide({"a": 0.1}).bundle == old.manifest.id
+
+
+def test_an_event_loop_waits_for_a_call_as_a_whole_and_no_longer_than_it_says() -> None:
+    """What it gives and raises comes back; one that hangs is abandoned, and the next one has a thread again."""
+    pool, hanging = AcquirerPool(1, max_abandoned=1), HangingSource()
+
+    async def run() -> None:
+        assert await pool.call_async(len, "abc", timeout_s=60) == 3
+        with pytest.raises(TypeError):
+            await pool.call_async(len, 3, timeout_s=60)
+        with pytest.raises(TimeoutError, match=r"the call has not ended within 0.05 s"):
+            await pool.call_async(hanging, None, timeout_s=0.05)
+        assert pool.counts.abandoned == 1
+        with pytest.raises(PoolFull):
+            await pool.call_async(len, "abc", timeout_s=60)
+
+    asyncio.run(run())
+    hanging.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    # The loop that waited is closed by now, and the call that ended late has told nobody.
+    assert asyncio.run(pool.call_async(len, "abc", timeout_s=60)) == 3
+
+
+def test_a_caller_that_is_cancelled_abandons_its_call() -> None:
+    """A client that hangs up: the call is not waited for, and not made if it has not begun."""
+    pool, hanging = AcquirerPool(1), HangingSource()
+
+    async def run() -> None:
+        first = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60))
+        second = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60))
+        await asyncio.to_thread(wait_until, lambda: pool.counts.waiting == hanging.entered == 1, "one runs, one waits")
+        for task in (second, first):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert (pool.counts.waiting, pool.counts.abandoned) == (0, 1)
+
+    asyncio.run(run())
+    hanging.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+    assert hanging.entered == 1

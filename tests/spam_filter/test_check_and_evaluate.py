@@ -71,6 +71,20 @@ def test_check_prints_verdict_and_reasons(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_check_reads_the_lists_of_senders(trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A blocked sender is spam, whatever the model thinks, and the line says why; a bad list is an error of one line."""
+    (tmp_path / "a.eml").write_bytes(b"From: <a@bad.example>\n\nregards")
+    (tmp_path / "block").write_text("bad.example\n", encoding="utf-8")
+    arguments = ["--model", str(trained.folder), "--block", str(tmp_path / "block"), str(tmp_path / "a.eml")]
+    assert check(arguments) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith(f"{tmp_path / 'a.eml'}: spam (")
+    assert line.endswith("sender on the block list")
+    (tmp_path / "block").write_text("a b\n", encoding="utf-8")
+    assert check(arguments) == 1
+    assert "line 1: expected an address or a domain" in capsys.readouterr().err
+
+
 def test_evaluate_counts_what_the_service_would_say(
     model: Model, trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

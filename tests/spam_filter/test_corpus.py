@@ -13,8 +13,7 @@ from spam_filter.errors import CorpusError
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import LabelledMail, read_corpus, read_pair, received_time
-from spam_filter.training.near_duplicates import group_near_duplicates
-from spam_filter.training.splitting import SHARES, split_mail
+from spam_filter.training.splitting import SHARES, find_families, split_mail
 
 MAILS = list(generate(30, seed=7))
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
@@ -102,10 +101,10 @@ def test_copies_are_one_family_and_other_texts_are_not() -> None:
     text = " ".join(f"word{chr(97 + place % 26)}{chr(97 + place // 26)}" for place in range(60))
     copies = [Mail.parse(f"Subject: {number}\n\nDear {name},\n{text}\n{number}".encode()) for number, name in enumerate("AB")]
     others = [Mail.parse(one.raw) for one in generate(90, seed=1)]
-    found = group_near_duplicates([*copies, *others])
+    found = find_families([*copies, *others])
     assert found[0] == found[1]
     assert len(set(found[2:])) >= 88
-    assert group_near_duplicates([Mail.parse(b""), Mail.parse(b""), Mail.parse(b"\n\n123")]) == [0, 0, 2]
+    assert find_families([Mail.parse(b""), Mail.parse(b""), Mail.parse(b"\n\n123")]) == [0, 0, 2]
 
 
 @given(st.data())

@@ -54,20 +54,31 @@ def test_maildir_syncs_the_file_before_and_the_folder_after_the_rename(tmp_path:
     """The order that survives a power cut: write, sync the file, rename, sync the folder; and only then the answer."""
     maildir = Mailboxes(tmp_path, "host")
     order: list[str] = []
-    sync, rename = os.fsync, Path.rename
+    sync, rename = os.fsync, os.rename
 
     def fsync(descriptor: int) -> None:
         order.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().parent.name)
         sync(descriptor)
 
-    def renamed(path: Path, target: Path) -> Path:
+    def renamed(path: str, target: str) -> None:
         order.append("rename")
-        return rename(path, target)
+        rename(path, target)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(os, "rename", renamed)
     maildir.deliver(PARCEL)
     assert order == ["sync tmp", "rename", f"sync {tmp_path.name}"]
+
+
+def test_maildir_writes_all_of_a_message_however_little_the_system_takes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system call may write a few bytes of many: the rest follows, in order."""
+    write = os.write
+    monkeypatch.setattr(os, "writev", lambda descriptor, pieces: write(descriptor, pieces[0][:5]))
+    monkeypatch.setattr(os, "write", lambda descriptor, rest: write(descriptor, rest[:7]))
+    assert Mailboxes(tmp_path / "mail", "host").deliver(PARCEL).outcome == "delivered"
+    assert stored(tmp_path / "mail") == [ENVELOPE + CONTENT]
 
 
 @pytest.mark.parametrize("step", ["fsync", "rename"])
@@ -78,7 +89,7 @@ def test_maildir_that_fails_defers_and_leaves_nothing(tmp_path: Path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left\r\non device")
 
-    monkeypatch.setattr(*((os, "fsync", full) if step == "fsync" else (Path, "rename", full)))
+    monkeypatch.setattr(os, step, full)
     receipt = maildir.deliver(PARCEL)
     assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: No space left on device")
     assert not list((tmp_path / "tmp").iterdir())

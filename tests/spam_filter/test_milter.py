@@ -21,11 +21,13 @@ from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.milter import Milter
 from spam_filter.service.milter_packets import NO_REPLY, Packet, PacketError, negotiate
 from spam_filter.service.verdict import Verdict
+from spam_filter.training.pipeline import TrainedModel
 
 from tests.runtime.waiting import wait_until
 from tests.spam_filter.postfix import Postfix, skip_reason
-from tests.spam_filter.service_under_test import HOST, Running
+from tests.spam_filter.service_under_test import HOST, Running, worker_processes
 from tests.spam_filter.tiny_model import write_tiny_model
+from tests.spam_filter.traffic import Traffic
 
 MILTERTEST = shutil.which("miltertest")
 ALL_OPTIONS = Packet(b"O", struct.pack("!LLL", 6, 0x1FF, 0x1FFFFF))
@@ -219,6 +221,66 @@ def test_a_message_under_way_is_answered_before_the_end(model: Path) -> None:
         assert running.ended() == 0
 
 
+def ask(port: int, text: bytes, sender: bytes = b"a@x.example") -> bytes:
+    """Return what the milter answers to one message, as a mail server that connects for it."""
+    packets = (ALL_OPTIONS, CONNECT, Packet(b"M", b"<%s>\0" % sender), Packet(b"E", text))
+    with socket.create_connection((HOST, port), timeout=60) as client:
+        client.sendall(b"".join(packet.encode() for packet in packets))
+        seen = b""
+        while not seen.endswith(Packet(b"a").encode()):
+            piece = client.recv(65_536)
+            assert piece, f"the connection was closed: {seen!r}"
+            seen += piece
+    return seen
+
+
+def test_lists_and_model_are_those_of_the_service(model: Path) -> None:
+    """A blocked sender is spam, an allowed one unsure; SIGHUP takes up a new list and a new model, in each of two processes."""
+    allow, block = model.parent / "allow", model.parent / "block"
+    allow.write_text("friend@x.example\n", encoding="utf-8")
+    block.write_text("bad.example\n", encoding="utf-8")
+    with start(model, "--allow", str(allow), "--block", str(block), "--processes", "2") as running:
+        blocked = ask(running.port, b"regards regards", b"a@bad.example")
+        assert b"X-Emsco-Status\0 spam" in blocked
+        assert b"X-Emsco-List\0 block" in blocked
+        assert b"X-Emsco-Status\0 unsure" in ask(running.port, b"BUY BUY BUY", b"friend@x.example")
+        bundle = blocked.partition(b"X-Emsco-Bundle\0 ")[2].partition(b"\0")[0]
+        write_tiny_model(model, spam_threshold=0.95)
+        block.write_text("# nobody\n", encoding="utf-8")
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 2, "both have reloaded")
+        answers = [ask(running.port, b"regards regards", b"a@bad.example") for _ in range(4)]
+        assert all(b"X-Emsco-Status\0 ham" in answer and bundle not in answer for answer in answers)
+        assert running.metric("spam_filter_messages_total") == 6
+        assert running.end() == 0
+
+
+def test_a_model_that_is_changed_on_the_disk_is_noticed(trained: TrainedModel, tmp_path: Path) -> None:
+    """The milter watches its files as the service does: log and metric tell, and the model in memory stays in service."""
+    folder = tmp_path / "model"
+    shutil.copytree(trained.folder, folder)
+    with Running("--model", str(folder), command=("-m", "spam_filter", "milter")) as running:
+        before = ask(running.port, b"hello")
+        with (folder / "stores.sqlite").open("ab") as file:
+            file.write(b"more")
+        wait_until(lambda: running.metric("spam_filter_model_changed") == 1, "the change is noticed")
+        assert "stores.sqlite was changed on the disk" in running.text
+        assert ask(running.port, b"hello") == before
+
+
+def test_one_connection_too_many_is_closed(model: Path) -> None:
+    """Memory is bounded: the mail server sees that we are not there, and the others are served on."""
+    with start(model, "--max-connections", "1") as running:
+        with socket.create_connection((HOST, running.port), timeout=60) as first:
+            first.sendall(ALL_OPTIONS.encode())
+            assert first.recv(100)[4:5] == b"O"
+            with socket.create_connection((HOST, running.port), timeout=60) as second:
+                assert second.recv(100) == b""
+            first.sendall(Packet(b"E").encode())
+            assert first.recv(10_000).endswith(Packet(b"a").encode())
+        assert running.metric('spam_filter_refused_total{reason="connections"}') == 1
+
+
 def test_what_is_no_milter_protocol_ends_its_connection_alone(model: Path) -> None:
     """A web browser, a length of 4 GB, half a packet: closed, and the next connection is served."""
     with start(model) as running:
@@ -288,30 +350,35 @@ def test_inside_of_postfix() -> None:
 
 
 @pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
-def test_no_mail_is_lost_when_the_milter_is_killed_again_and_again() -> None:
-    """Every message that Postfix accepted arrives, marked; those that it did not are its client's still."""
+@pytest.mark.parametrize("processes", [1, 2])
+def test_no_mail_is_lost_when_the_milter_is_killed_again_and_again(processes: int) -> None:
+    """Eight clients send to Postfix while the milter, or a process of it, is killed: what was answered 250 arrives, marked."""
     folder = Path(tempfile.mkdtemp(prefix="postfix-"))
     folder.chmod(0o755)
-    running = start(write_tiny_model(folder / "model"))
-    accepted: list[str] = []
+    running = start(write_tiny_model(folder / "model"), "--processes", str(processes))
+    messages = {f"m{number}": f"Subject: number-{number}-\r\n\r\nBUY BUY BUY\r\n".encode() for number in range(120)}
     try:
         with Postfix(folder, running.port, milter=True) as postfix, running:
-            for number in range(24):
-                if number % 6 == 3:
-                    running.kill()
-                if number % 6 == 5:
-                    running.start()
-                subject = f"number-{number}-"
-                try:
-                    with smtplib.SMTP(HOST, postfix.port, timeout=60) as client:
-                        client.sendmail("a@elsewhere.example", ["b@example.org"], f"Subject: {subject}\r\n\r\nBUY BUY BUY\r\n")
-                except smtplib.SMTPException:
-                    continue
-                accepted.append(subject)
-            wait_until(lambda: len(postfix.inbox) >= len(accepted), f"all of them arrive\n{postfix.log}")
+            traffic = Traffic(postfix.port, messages, pause_s=0.1)
+            traffic.start()
+            for answered in (20, 40, 60):
+                wait_until(
+                    lambda answered=answered: len(traffic.answered) >= answered or not traffic.running, "mail goes on", 300
+                )
+                assert traffic.running, "the traffic ended before the milter could be killed"
+                if processes > 1:
+                    before = running.metric("spam_filter_restarts_total")
+                    worker_processes(running)[0].kill()
+                    wait_until(lambda before=before: running.metric("spam_filter_restarts_total") > before, "it is replaced")
+                running.kill()
+                refused = traffic.replies["451"]
+                wait_until(lambda refused=refused: traffic.replies["451"] > refused, "clients are told to try again", 300)
+                running.start()
+            traffic.join()
+            assert traffic.answered == set(messages)
+            wait_until(lambda: len(postfix.inbox) >= len(messages), f"all of them arrive\n{postfix.log}", 300)
             arrived = b"\n".join(postfix.inbox)
-            assert accepted
-            assert all(subject.encode() in arrived for subject in accepted)
+            assert all(f"Subject: number-{number}-\n".encode() in arrived for number in range(len(messages)))
             assert all(b"X-Emsco-Status: spam" in content for content in postfix.inbox)
     finally:
         shutil.rmtree(folder)

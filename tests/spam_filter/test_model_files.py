@@ -11,15 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from spam_filter.errors import ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
-from spam_filter.model_files import MODEL_FILE, ModelFiles, write_model_file
 from spam_filter.service.classification import classify
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.pipeline import TrainedModel
 
+from emsco_runtime import BundleError
+from emsco_runtime.model_folder import MODEL_FILE
 from tests.runtime.waiting import wait_until
 from tests.spam_filter.service_under_test import Running
 from tests.spam_filter.test_service import delivered
@@ -59,44 +59,10 @@ def test_a_file_that_was_changed_or_is_missing_is_refused(folder: Path, name: st
     if (name, spoil) == (MODEL_FILE, append):
         Model.open(folder).close()
         return
-    with pytest.raises(ModelError, match="copy the folder of one training as a whole") as refused:
+    with pytest.raises(BundleError, match="copy the folder of one training as a whole") as refused:
         Model.open(folder)
     assert str(folder / name) in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("no JSON", "is not JSON"),
-        ("[]", "expected the format"),
-        ('{"format": "emsco-spam-filter-model 1", "files": [1]}', "expected files with their SHA-256"),
-        ('{"format": "emsco-spam-filter-model 1", "files": {"../x": ""}}', "'../x' is outside the folder"),
-        ('{"format": "emsco-spam-filter-model 1", "files": {}}', "does not name stores.sqlite"),
-    ],
-)
-def test_a_list_that_is_none_is_refused(folder: Path, text: str, message: str) -> None:
-    """Each fault is told in one line."""
-    (folder / MODEL_FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(ModelError, match=message):
-        Model.open(folder)
-
-
-def test_a_change_is_found_by_content(folder: Path) -> None:
-    """The same bytes under another time are no change; other bytes, and a missing file, are; the old ones again are none."""
-    files = ModelFiles(folder)
-    content = (folder / STORES).read_bytes()
-    assert files.find_change() is None
-    (folder / STORES).write_bytes(content)
-    assert files.find_change() is None
-    append(folder / STORES)
-    assert files.find_change() == STORES
-    (folder / STORES).unlink()
-    assert files.find_change() == STORES
-    (folder / STORES).write_bytes(content)
-    assert files.find_change() is None
-    write_model_file(folder)
-    assert files.find_change() is None
 
 
 @pytest.mark.parametrize("spoil", [append, Path.unlink, other_stores, lambda path: path.write_bytes(b"")])
@@ -111,7 +77,7 @@ def test_nothing_that_happens_to_the_files_changes_a_verdict(folder: Path, spoil
         spoil(folder / STORES)
         assert [classify(model, raw, None, None) for raw in messages] == before
         assert model.find_change() == STORES
-        with pytest.raises(ModelError):
+        with pytest.raises(BundleError):
             model.reload()
         assert [classify(model, raw, None, None) for raw in messages] == before
 

@@ -12,12 +12,13 @@ from spam_filter.cli.learn import main as learn
 from spam_filter.cli.retrain import main as retrain
 from spam_filter.evaluation import Evaluation
 from spam_filter.model import Model
-from spam_filter.model_files import MODEL_FILE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.corpus import read_corpus
 from spam_filter.training.pipeline import TrainedModel
 from spam_filter.training.retraining import find_objection
 from spam_filter.training.seen_mail import hash_message, read_seen
+
+from emsco_runtime.model_folder import MODEL_FILE
 
 QUICK = ("--max-error", "0.2", "--generations", "4", "--cost-messages", "15", "--max-cost-share", "0.6")
 

@@ -14,12 +14,12 @@ from spam_filter.errors import CorpusError, ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
-from spam_filter.model_files import MODEL_FILE
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
 from spam_filter.training.seen_mail import SEEN
 
-from emsco_runtime import EmscoError
+from emsco_runtime import BundleError, EmscoError
+from emsco_runtime.model_folder import MODEL_FILE
 
 MAILS = list(generate(200, seed=5))
 
@@ -64,14 +64,14 @@ def test_a_reload_takes_up_the_new_pair_and_keeps_the_old_one_if_it_is_bad(train
         assert model.cascade is not before
         in_service = model.cascade
         train_stores(folder / STORES, [(Mail.parse(one.raw), one.label) for one in MAILS[:20]])
-        with pytest.raises(ModelError, match="copy the folder of one training as a whole"):
+        with pytest.raises(BundleError, match="copy the folder of one training as a whole"):
             model.reload()
         assert model.cascade is in_service
         assert not model.cascade.decide(mail).degraded
         assert not before.decide(mail).degraded
     with pytest.raises(EmscoError):
         Model.open(folder)
-    with pytest.raises(ModelError, match="the folder does not exist"):
+    with pytest.raises(BundleError, match="the folder does not exist"):
         Model.open(tmp_path / "missing")
 
 

@@ -87,7 +87,7 @@ class Traffic:
         try:
             if client is None:
                 client = smtplib.SMTP(HOST, self.port, timeout=60)
-            client.sendmail(f"{key}@sender.example", [f"{key}@recipient.example"], self.messages[key])
+            client.sendmail(f"{key}@sender.example", [f"{key}@example.org"], self.messages[key])
         except smtplib.SMTPServerDisconnected:
             return None, "no answer"
         except smtplib.SMTPResponseException as error:

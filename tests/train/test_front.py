@@ -308,6 +308,26 @@ def test_impossible_requirements(requirements: dict[str, Any], message: str) -> 
         FRONT.select(**requirements)
 
 
+@given(st.lists(FIGURES, max_size=6), TENTHS, TENTHS)
+def test_coverage_near_the_widest_by_brute_force(figures: list[tuple[float, float, int]], cost: float, accuracy: float) -> None:
+    """The margin below the widest of those within the limits, never below 0; a design that has it is among them."""
+    front = Front([design((0, 1, 2), *one) for one in figures], full_cost=20.0)
+    floor = front.coverage_near_widest(max_cost=20 * cost, min_accuracy=accuracy, margin=0.1)
+    within = [one for one in front if one.cost <= 20 * cost and one.accuracy >= accuracy]
+    assert floor == max([0.0, *(one.coverage - 0.1 for one in within)])
+    if within:
+        chosen = front.select(min_coverage=floor, max_cost=20 * cost, min_accuracy=accuracy, by="accuracy", sure=None)
+        assert chosen.accuracy == max(one.accuracy for one in within if one.coverage >= floor)
+
+
+def test_coverage_near_the_widest() -> None:
+    """One percent unless another margin is given; all designs count where there are no limits."""
+    assert FRONT.coverage_near_widest() == pytest.approx(0.89)
+    assert FRONT.coverage_near_widest(max_cost=5, margin=0.3) == pytest.approx(0.5)
+    with pytest.raises(DesignError, match=r"margin is 2: expected a number from 0 to 1"):
+        FRONT.coverage_near_widest(margin=2)
+
+
 def test_find_by_id() -> None:
     """A design is found by its id or by a beginning that is its alone."""
     assert FRONT.find(MIDDLE.id) == FRONT.find(MIDDLE.id[:8]) == FRONT[1]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from spam_filter.cli.service_command import model_opener, parse_endpoint, run_service
+from spam_filter.cli.service_command import add_service_options, make_settings, run_service, start_service
+from spam_filter.service.settings import MilterSettings
 
 if TYPE_CHECKING:
     from spam_filter.service.served_model import OpenModel
@@ -32,33 +32,19 @@ def main(argv: Sequence[str] | None = None, open_model: OpenModel | None = None)
 
 
 def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
-    from spam_filter.service.milter_service import MilterSettings, serve_milter  # noqa: PLC0415 - heavy, and --help does not need it
+    from spam_filter.service.milter_front import MilterFront  # noqa: PLC0415 - heavy, and --help does not need it
 
-    settings = MilterSettings(**{field.name: getattr(options, field.name) for field in dataclasses.fields(MilterSettings)})
-    serve_milter(settings, open_model or model_opener(settings.model, settings.dns))
+    settings = make_settings(MilterSettings, options)
+    start_service(settings, open_model, partial(MilterFront, settings))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spam_filter milter", description="Mark mail inside of a mail server's own conversation, by the milter protocol."
     )
-    add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
-    add(
-        "--listen",
-        type=parse_endpoint,
-        default="127.0.0.1:10027",
-        metavar="HOST:PORT",
-        help="mail servers connect here (%(default)s)",
-    )
-    add("--metrics", type=parse_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
-    add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
-    add("--max-bytes", type=int, default=25 * 1024 * 1024, help="of a larger message the beginning is looked at (%(default)s)")
-    add("--deadline-s", type=float, default=5.0, help="time for one decision (%(default)s)")
-    add("--grace-s", type=float, default=20.0, help="time to finish after a stop signal (%(default)s)")
-    add("--threads", type=int, default=4, help="messages decided at the same time (%(default)s)")
-    add("--dns", default="system", metavar="WHERE", help="whom a model with look-ups asks: HOST:PORT, a zone file, or system")
-    add(
+    large = "of a larger message the beginning is looked at"
+    add_service_options(parser, MilterSettings, listen="mail servers connect here", max_bytes=large)
+    parser.add_argument(
         "--on-error",
         choices=("accept", "tempfail"),
         default="accept",

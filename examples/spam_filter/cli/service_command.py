@@ -1,20 +1,25 @@
-"""What the commands that serve share: their endpoints, how the model is opened, and what an error looks like."""
+"""What the commands that serve share: their options, how the model is opened, and what an error looks like."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spam_filter.service.endpoint import Endpoint
+from spam_filter.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from spam_filter.service.served_model import OpenModel
+    from spam_filter.service.service import MakeFront
 
-__all__ = ["model_opener", "parse_endpoint", "run_service"]
+__all__ = ["add_list_options", "add_service_options", "make_settings", "parse_endpoint", "run_service", "start_service"]
+
+_S = TypeVar("_S", bound=ServiceSettings)
 
 
 def run_service(name: str, model: Path, work: Callable[[], None]) -> int:
@@ -46,11 +51,78 @@ def run_service(name: str, model: Path, work: Callable[[], None]) -> int:
     return 0
 
 
-def model_opener(model: Path, dns: str) -> OpenModel:
-    """Return what opens the trained model of a folder."""
-    from spam_filter.model import Model  # noqa: PLC0415 - heavy
+def start_service(settings: ServiceSettings, open_model: OpenModel | None, make_front: MakeFront) -> None:
+    """Serve in one process or several, until a signal.
 
-    return partial(Model.open, model, dns=dns)
+    Parameters
+    ----------
+    settings
+        Checked settings.
+    open_model
+        Opens another model than the trained one of the folder.
+    make_front
+        Makes the side that clients see.
+    """
+    # Heavy, and --help does not need them.
+    from spam_filter.model import Model  # noqa: PLC0415
+    from spam_filter.service.service import serve  # noqa: PLC0415
+    from spam_filter.service.supervisor import supervise  # noqa: PLC0415
+
+    run = serve if settings.processes == 1 else supervise
+    run(settings, open_model or partial(Model.open, settings.model, dns=settings.dns), make_front)
+
+
+def make_settings(kind: type[_S], options: argparse.Namespace) -> _S:
+    """Return the settings that the options of a command say; each has the name of its setting."""
+    given = vars(options)
+    return kind(**{field.name: given[field.name] for field in dataclasses.fields(kind) if field.name in given})
+
+
+def add_service_options(parser: argparse.ArgumentParser, kind: type[ServiceSettings], *, listen: str, max_bytes: str) -> None:
+    """Add the options that every service has, with the defaults of its settings.
+
+    Parameters
+    ----------
+    parser
+        Of the command.
+    kind
+        Its settings.
+    listen, max_bytes
+        What these two mean there.
+    """
+    add = parser.add_argument
+    default = {field.name: field.default for field in dataclasses.fields(kind)}
+
+    def add_number(name: str, text: str) -> None:
+        value = default[name]
+        add(f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"{text} (default: %(default)s)")
+
+    add("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
+    shown = f"{listen} (default: %(default)s)"
+    add("--listen", type=parse_endpoint, default=default["listen"], metavar="HOST:PORT", help=shown)
+    add("--metrics", type=parse_endpoint, metavar="HOST:PORT", help="answer Prometheus here, on the loopback interface")
+    add("--audit", type=Path, metavar="FILE", help="one line of JSON per decision, without anything of the message")
+    add_list_options(parser)
+    add_number("max_bytes", max_bytes)
+    add_number("max_connections", "clients of a process at the same time")
+    add_number("deadline_s", "time for one decision")
+    add_number("grace_s", "time to finish after a stop signal")
+    add_number("threads", "messages decided at the same time")
+    add_number("processes", "processes that share the work")
+    add(
+        "--dns",
+        default=default["dns"],
+        metavar="WHERE",
+        help="whom a model with look-ups asks: HOST:PORT, a zone file, or system (default: %(default)s)",
+    )
+
+
+def add_list_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name lists of senders."""
+    parser.add_argument("--block", type=Path, metavar="FILE", help="addresses and domains whose mail is spam")
+    parser.add_argument(
+        "--allow", type=Path, metavar="FILE", help="addresses and domains whose mail is unsure where it would be spam"
+    )
 
 
 def parse_endpoint(text: str) -> Endpoint:

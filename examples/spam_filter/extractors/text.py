@@ -31,7 +31,8 @@ TEXT_FEATURES: Final = (
 LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric")
 
 _NUMERIC: Final = re.compile(r"[0-9.]{4,}|0x[0-9a-f]+|.*%[0-9a-f]{2}.*")
-_QUOTED: Final = re.compile(r"^[ \t]{0,3}>", re.MULTILINE)
+# A line break first, which is found quickly; the first line gets one, too.
+_QUOTED: Final = re.compile(r"\n[ \t]{0,3}>")
 
 
 def text_features(mail: Mail) -> Mapping[str, float | bool]:
@@ -45,7 +46,7 @@ def text_features(mail: Mail) -> Mapping[str, float | bool]:
         "text_foreign": share_of_non_ascii(text),
         "text_shouts": math.log1p(1000 * share(text.count("!"), length)),
         "text_money": math.log1p(1000 * share(text.count("$") + text.count("%") + text.count("€"), length)),
-        "text_quoted": share(len(_QUOTED.findall(text)), lines),
+        "text_quoted": share(len(_QUOTED.findall(f"\n{text}")), lines),
         "text_hidden": share(len(mail.page.hidden), length),
         "text_disguised": math.log1p(1000 * share(mail.words.disguised, length)),
         "html_share": share(len(mail.html), len(mail.html) + len(mail.plain)),

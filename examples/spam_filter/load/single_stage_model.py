@@ -8,11 +8,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from emsco_runtime import read_bundle, write_bundle
+from emsco_runtime import read_bundle, write_bundle, write_model_index
 from emsco_runtime.bundle import Bundle
 from emsco_runtime.bundle.rule import accept
 from emsco_runtime.manifest import CostSummary, Expected, Golden, GoldenDecision, Manifest, Model, Stage, StageExits
-from spam_filter.model_files import MODEL_FILE, write_model_file
+from emsco_runtime.model_folder import MODEL_FILE
 
 __all__ = ["make_single_stage", "write_single_stage_model"]
 
@@ -30,7 +30,7 @@ def write_single_stage_model(model: Path, out: Path) -> None:
     shutil.copytree(model, out, ignore=shutil.ignore_patterns("bundle", MODEL_FILE))
     manifest, content = make_single_stage(read_bundle(model / "bundle"))
     write_bundle(out / "bundle", manifest, [content])
-    write_model_file(out)
+    write_model_index(out)
 
 
 def make_single_stage(bundle: Bundle, number: int | None = None) -> tuple[Manifest, bytes]:

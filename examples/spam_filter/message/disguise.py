@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,11 +86,23 @@ def undo_disguise(text: str) -> PlainWords:
     >>> undo_disguise("\u043f\u0440\u0438\u0432\u0435\u0442").disguised
     0
     """
-    disguised = 0
+    disguised = joined = 0
+    # Line by line: no word goes over the end of one, and most lines are plain where a text is not.
     if not text.isascii():
-        text, disguised = _undo_letters(text)
-    text, joined = _SET_APART.subn(_join, text) if _APART.search(text) else (text, 0)
+        text, disguised = _change_lines(text, lambda line: None if line.isascii() else _undo_letters(line))
+    if _APART.search(text):
+        text, joined = _change_lines(text, lambda line: _SET_APART.subn(_join, line) if _APART.search(line) else None)
     return PlainWords(_DIGIT_WITHIN.sub(_read_digit, text), disguised + joined)
+
+
+def _change_lines(text: str, change: Callable[[str], tuple[str, int] | None]) -> tuple[str, int]:
+    """Return a text with its lines changed, and how often; None leaves a line as it is."""
+    lines, count = text.split("\n"), 0
+    for place, line in enumerate(lines):
+        if (changed := change(line)) is not None:
+            lines[place] = changed[0]
+            count += changed[1]
+    return "\n".join(lines), count
 
 
 def _undo_letters(text: str) -> tuple[str, int]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import HeaderBlock, parameter, read_header
 from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
 
 __all__ = ["Part", "leaf_parts"]
+
+_LINE_END: Final = re.compile(rb"[\r\n]")
+_AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +96,24 @@ def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
     parts: list[bytes] = []
     start = -1
     body = b"\n" + body
-    name = re.escape(mark)
-    # One pattern, so that text full of beginnings of boundaries is searched at once; it begins with what is rarest, the boundary
-    # itself, and then looks back. The line of another boundary may begin in the same way.
-    for found in re.finditer(name + rb"(?<=[\r\n]" + name + rb")(?:(--)|(?=[\n\r \t])|\Z)", body):
+    # No pattern: each message has another boundary, and to compile one takes longer than to search.
+    found = body.find(mark)
+    while found >= 0:
+        end = found + len(mark)
+        closes = body.startswith(b"--", end)
+        # The line of another boundary may begin in the same way.
+        if body[found - 1] not in b"\r\n" or not (closes or body[end : end + 1] in _AFTER_BOUNDARY):
+            # On to the next line: a long one may be full of it.
+            line = _LINE_END.search(body, found)
+            found = -1 if line is None else body.find(mark, line.end())
+            continue
         if start >= 0:
-            parts.append(_trim_line_end(body[start : found.start()]))
-        if found[1] or len(parts) >= PARTS:
+            parts.append(_trim_line_end(body[start:found]))
+        if closes or len(parts) >= PARTS:
             return parts
-        line_end = body.find(b"\n", found.end())
+        line_end = body.find(b"\n", end)
         start = len(body) if line_end < 0 else line_end + 1
+        found = body.find(mark, end)
     if 0 <= start < len(body):
         parts.append(body[start:])
     return parts

@@ -108,8 +108,13 @@ def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
         if start:
             # Not in the middle of a word.
             start += next((at for at, character in enumerate(text[start - 1 : start + 30]) if character.isspace()), 0)
-        longer = (match[0].lower() for match in _LONGER_WORD.finditer(text, start, start + 4 * width))
-        run = list(islice((word for word in longer if word not in COMMON_WORDS), words))
+        run: list[str] = []
+        for match in _LONGER_WORD.finditer(text, start, start + 4 * width):
+            word = match[0].lower()
+            if word not in COMMON_WORDS:
+                run.append(word)
+                if len(run) == words:
+                    break
         if run:
             found.append(run)
     return found

@@ -111,6 +111,7 @@ class Connection(ForwardedClient):
         self._refused = False
         self._commands = 0
         self._time_limit = 0.0
+        self._replies = b""
         super().__init__(
             handler,
             data_size_limit=settings.max_bytes,
@@ -140,8 +141,22 @@ class Connection(ForwardedClient):
     def stop(self) -> None:
         """Hang up, unless a message is under way: that one is finished first."""
         if not self._busy and self.transport is not None:
-            self._writer.write(_STOPPING)
+            self._write(_STOPPING)
             self.transport.close()
+
+    async def push(self, status: str | bytes) -> None:
+        """Answer a command; answers to commands that came together go together (RFC 2920)."""
+        reply = (status.encode() if isinstance(status, str) else status) + b"\r\n"
+        # Only those after which the conversation goes on, and only while the next command is here already: none is kept back.
+        if reply.startswith(b"250") and b"\n" in self._reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001
+            self._replies += reply
+            return
+        self._write(reply)
+        await self._writer.drain()
+
+    def _write(self, reply: bytes) -> None:
+        self._writer.write(self._replies + reply)
+        self._replies = b""
 
     def _refuse(self, reason: RefusalReason) -> None:
         """Answer 421 and hang up, once."""
@@ -149,7 +164,7 @@ class Connection(ForwardedClient):
             return
         self._refused = True
         peer = self.transport.get_extra_info("peername")
-        self._writer.write(self._refusals.reply(reason, peer))
+        self._write(self._refusals.reply(reason, peer))
         self.transport.close()
         self.loop.call_later(_LAST_WORD_S, self.transport.abort)  # type: ignore[attr-defined]
 

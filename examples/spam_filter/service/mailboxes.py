@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -51,13 +50,13 @@ class Mailboxes:
     max_recipients: Final = 1000
 
     def __init__(self, path: Path, hostname: str) -> None:
-        self._path = path
+        self._path = str(path)
         self._hostname = hostname
-        self._known: dict[Path, MaildirFolder] = {}
-        unknown = [name for name in _FIELDS.findall(str(path)) if name not in _NAMES]
+        self._known: dict[str, MaildirFolder] = {}
+        unknown = [name for name in _FIELDS.findall(self._path) if name not in _NAMES]
         if unknown:
             raise ValueError(f"expected {{recipient}}, {{user}} or {{domain}} in braces, got {{{unknown[0]}}}")
-        if _FIELDS.search(str(path)) is None:
+        if _FIELDS.search(self._path) is None:
             self._folder("")
         else:
             shared = [part for part in path.parents if not _FIELDS.search(str(part))]
@@ -65,16 +64,15 @@ class Mailboxes:
 
     def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         """Write a message for each recipient; what the disk refuses, the sender keeps."""
-        written: list[tuple[MaildirFolder, Path]] = []
+        written: list[tuple[MaildirFolder, str]] = []
         try:
             for recipient in dict.fromkeys(parcel.recipients):
                 folder = self._folder(recipient)
                 written.append((folder, folder.write(_envelope(parcel.sender, recipient), parcel.content)))
             _publish(written)
         except OSError as error:
-            for _, path in written:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
+            for folder, name in written:
+                folder.discard(name)
             return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
         return DeliveryResult("delivered", "250 2.0.0 stored")
 
@@ -82,18 +80,18 @@ class Mailboxes:
         user, _, domain = recipient.rpartition("@")
         parts = {"recipient": recipient, "user": user or domain, "domain": domain if user else ""}
         # One name in braces never becomes two folders, nor one that lies elsewhere.
-        path = Path(_FIELDS.sub(lambda found: safe_name(parts[found[1]]), str(self._path)))
+        path = _FIELDS.sub(lambda found: safe_name(parts[found[1]]), self._path)
         folder = self._known.get(path)
         if folder is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            folder = self._known[path] = MaildirFolder(path, self._hostname)
+            folder = self._known[path] = MaildirFolder(Path(path), self._hostname)
         return folder
 
 
-def _publish(written: Sequence[tuple[MaildirFolder, Path]]) -> None:
-    for folder, path in written:
-        folder.publish(path)
+def _publish(written: Sequence[tuple[MaildirFolder, str]]) -> None:
+    for folder, name in written:
+        folder.publish(name)
     for folder in {id(folder): folder for folder, _ in written}.values():
         folder.sync()
 

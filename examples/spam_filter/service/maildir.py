@@ -38,17 +38,18 @@ class MaildirFolder:
     """
 
     def __init__(self, path: Path, hostname: str) -> None:
-        self._path = path
+        # As text: a few system calls are most of a delivery, and paths as objects would take as long again.
+        self._tmp, self._new = f"{path / 'tmp'}/", f"{path / 'new'}/"
         self._host = hostname.replace("/", r"\057").replace(":", r"\072")
         for name in ("tmp", "new", "cur"):
             (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for folder in (path.parent, path):
             sync_folder(folder)
-        self._new = FolderSync(path / "new")
+        self._published = FolderSync(path / "new")
         self._remove_stale_files()
 
-    def write(self, head: bytes, content: bytes) -> Path:
-        """Write a message to ``tmp/``, sync it, and return its file; nothing is left behind by a failure.
+    def write(self, head: bytes, content: bytes) -> str:
+        """Write a message to ``tmp/``, sync it, and return the name of its file; nothing is left behind by a failure.
 
         Raises
         ------
@@ -57,37 +58,44 @@ class MaildirFolder:
         """
         now = time.time_ns()
         name = f"{now // 10**9}.M{now % 10**9 // 1000}P{os.getpid()}R{secrets.token_hex(8)}.{self._host}"
-        path = self._path / "tmp" / name
         try:
-            _write(path, head, content)
+            _write(self._tmp + name, head, content)
         except OSError:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+            self.discard(name)
             raise
-        return path
+        return name
 
-    def publish(self, path: Path) -> None:
+    def publish(self, name: str) -> None:
         """Let readers see a file that was written; it is safe after `sync`."""
-        path.rename(self._path / "new" / path.name)
+        os.rename(self._tmp + name, self._new + name)  # noqa: PTH104
+
+    def discard(self, name: str) -> None:
+        """Remove a file that was written and not published."""
+        with suppress(OSError):
+            os.unlink(self._tmp + name)  # noqa: PTH108
 
     def sync(self) -> None:
         """Wait until what was published is on the disk."""
-        self._new.sync()
+        self._published.sync()
 
     def _remove_stale_files(self) -> None:
         """Remove what a crash left in tmp/ long ago."""
         limit = time.time() - _STALE_S
-        for left in (self._path / "tmp").iterdir():
+        for left in Path(self._tmp).iterdir():
             # Another process may sweep as well.
             with suppress(FileNotFoundError):
                 if left.stat().st_mtime < limit:
                     left.unlink()
 
 
-def _write(path: Path, head: bytes, content: bytes) -> None:
+def _write(path: str, head: bytes, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(head)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        written = os.writev(descriptor, (head, content))
+        # A system call may write less than it was given: a large message, or a disk that is nearly full.
+        rest = memoryview(head + content)[written:] if written < len(head) + len(content) else memoryview(b"")
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -20,7 +20,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spam_filter.message.mail import Envelope
 from spam_filter.service.headers import PREFIX, header_fields
@@ -41,11 +41,11 @@ from spam_filter.service.verdict import Verdict
 
 if TYPE_CHECKING:
     from spam_filter.service.metrics import ServiceMetrics
+    from spam_filter.service.settings import OnError
     from spam_filter.service.verdict_pool import VerdictPool
 
-__all__ = ["Milter", "OnError", "forged_changes"]
+__all__ = ["Milter", "forged_changes"]
 
-OnError: TypeAlias = Literal["accept", "tempfail"]
 _OURS: Final = PREFIX.lower().encode()
 _BARE_BREAK: Final = re.compile(rb"\r(?!\n)")
 _LINE_BREAK: Final = re.compile(rb"\r?\n")

@@ -1,7 +1,8 @@
-"""`Service`: the pieces put together, from start to graceful stop.
+"""`Service`: what the SMTP service and the milter share, from start to graceful stop.
 
 Signals: SIGTERM and SIGINT stop it (what is under way is finished, for a bounded time; a second one does not wait), SIGHUP
-reloads the model. A model that cannot be loaded then leaves the old one in service; at the start it ends the service.
+reloads the model and the lists of senders. A model that cannot be loaded then leaves the old one in service; at the start it ends
+the service.
 """
 
 from __future__ import annotations
@@ -12,34 +13,50 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
 from emsco_runtime.metrics import SourceGauges
 from emsco_runtime.pool import AcquirerPool
-from spam_filter.service.connection import Connection, Connections, RefusedConnection
-from spam_filter.service.delivery import make_delivery
-from spam_filter.service.handler import Handler
 from spam_filter.service.listeners import announce, open_listeners
 from spam_filter.service.metrics import ServiceMetrics
 from spam_filter.service.metrics_server import metrics_server
 from spam_filter.service.model_watch import ModelWatch
-from spam_filter.service.refusals import Refusals
 from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.served_model import ModelReloads, OpenModel, ServedModel, opened_model
-from spam_filter.service.settings import Settings
+from spam_filter.service.settings import ServiceSettings
 from spam_filter.service.verdict_pool import VerdictPool
 
-__all__ = ["Service", "open_service", "serve"]
+__all__ = ["Front", "MakeFront", "Service", "open_service", "serve"]
 
 _SWITCH_S: Final = 0.001
 _log = logging.getLogger("spam_filter")
 
 
-def serve(settings: Settings, open_model: OpenModel) -> None:
+class Front(Protocol):
+    """The side that clients see: SMTP, or the milter protocol."""
+
+    @property
+    def pools(self) -> Mapping[str, AcquirerPool]:
+        """Return its threads, by name, for the metrics."""
+
+    def __len__(self) -> int:
+        """Return how many clients are connected."""
+
+    def protocol(self) -> asyncio.BaseProtocol:
+        """Return what serves one more client."""
+
+    async def stop(self, seconds: float) -> int:
+        """Close idle connections, wait for the others; return how many messages are under way after so many seconds."""
+
+
+MakeFront: TypeAlias = Callable[[VerdictPool, ServiceMetrics], Front]
+
+
+def serve(settings: ServiceSettings, open_model: OpenModel, make_front: MakeFront) -> None:
     """Run a service in this process until a signal stops it.
 
     Parameters
@@ -48,6 +65,8 @@ def serve(settings: Settings, open_model: OpenModel) -> None:
         Checked settings.
     open_model
         Opens the model.
+    make_front
+        Makes the side that clients see.
 
     Raises
     ------
@@ -58,7 +77,7 @@ def serve(settings: Settings, open_model: OpenModel) -> None:
     """
     registry = CollectorRegistry()
     with ExitStack() as stack:
-        service = stack.enter_context(open_service(settings, open_model, registry))
+        service = stack.enter_context(open_service(settings, open_model, make_front, registry))
         listeners = open_listeners(settings.listen, settings.max_connections)
 
         def on_ready() -> None:
@@ -69,10 +88,12 @@ def serve(settings: Settings, open_model: OpenModel) -> None:
 
 
 @contextmanager
-def open_service(settings: Settings, open_model: OpenModel, registry: CollectorRegistry) -> Iterator[Service]:
+def open_service(
+    settings: ServiceSettings, open_model: OpenModel, make_front: MakeFront, registry: CollectorRegistry
+) -> Iterator[Service]:
     """Open the model and the audit log, and yield the service; raises as `serve`."""
     with opened_model(open_model, settings.audit, registry) as model:
-        service = Service(settings, model, registry)
+        service = Service(settings, model, make_front, registry)
         # What is here now stays: it is not looked through again and again for what can be thrown away.
         gc.collect()
         gc.freeze()
@@ -88,24 +109,22 @@ class Service:
         Checked settings.
     model
         The model; the caller closes it.
+    make_front
+        Makes the side that clients see.
     registry
         Where metrics are registered.
     """
 
-    def __init__(self, settings: Settings, model: ServedModel, registry: CollectorRegistry) -> None:
+    def __init__(self, settings: ServiceSettings, model: ServedModel, make_front: MakeFront, registry: CollectorRegistry) -> None:
         self._settings = settings
         self._model = model
-        self._measures = ServiceMetrics(registry)
-        self._connections = Connections(self._measures.connections.set)
-        self._refusals = Refusals(self._measures.refused)
+        measures = ServiceMetrics(registry)
         lists = SenderLists.read(settings.allow, settings.block)
         self._verdicts = VerdictPool(model, settings.deadline_s, settings.threads, lists)
-        # One for each client: all of them may wait for the disk or the next hop.
-        deliverers = AcquirerPool(settings.max_connections)
-        SourceGauges(pools={"verdicts": self._verdicts.pool, "delivery": deliverers}, registry=registry)
-        self._handler = Handler(self._verdicts, make_delivery(settings), deliverers, self._measures)
-        self._watch = ModelWatch(model, self._measures.model_changed)
-        self._reloads = ModelReloads(model, self._measures, self._reload)
+        self._front = make_front(self._verdicts, measures)
+        SourceGauges(pools={"verdicts": self._verdicts.pool, **self._front.pools}, registry=registry)
+        self._watch = ModelWatch(model, measures.model_changed)
+        self._reloads = ModelReloads(model, measures, self._reload)
 
     async def run(self, listeners: Sequence[socket.socket], on_ready: Callable[[], None], lifeline: int | None = None) -> None:
         """Serve until a signal says stop.
@@ -113,9 +132,9 @@ class Service:
         Parameters
         ----------
         listeners
-            Accept mail.
+            Accept clients.
         on_ready
-            Called when mail is accepted, and signals are heard.
+            Called when clients are accepted, and signals are heard.
         lifeline
             A pipe from the process that started this one: its end stops the service, too.
         """
@@ -136,7 +155,7 @@ class Service:
             await stop_requested.wait()
             if lifeline is not None:
                 loop.remove_reader(lifeline)
-            _log.info("stopping: %d connections are open", len(self._connections))
+            _log.info("stopping: %d connections are open", len(self._front))
             for server in servers:
                 server.close()
             await self._stop_connections(stop_now)
@@ -146,22 +165,17 @@ class Service:
     async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         # One at a time: what comes meanwhile is left to other processes that accept from the same socket.
-        server = await loop.create_server(self._protocol, sock=listener, backlog=1)
+        server = await loop.create_server(self._front.protocol, sock=listener, backlog=1)
         # asyncio has given its number to the system, too.
         listener.listen(self._settings.max_connections)
         return server
 
-    def _protocol(self) -> asyncio.Protocol:
-        if len(self._connections) >= self._settings.max_connections:
-            return RefusedConnection(self._refusals)
-        return Connection(self._handler, self._settings, self._connections, self._refusals)
-
     async def _stop_connections(self, stop_now: asyncio.Event) -> None:
-        stopping = asyncio.ensure_future(self._connections.stop(self._settings.grace_s))
+        stopping = asyncio.ensure_future(self._front.stop(self._settings.grace_s))
         again = asyncio.ensure_future(stop_now.wait())
         await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
         again.cancel()
-        if left := len(self._connections):
+        if left := stopping.result() if stopping.done() else len(self._front):
             _log.warning("stopped with %d messages under way; their senders keep them", left)
         stopping.cancel()
 

@@ -30,7 +30,8 @@ from emsco_runtime.errors import EmscoError
 from spam_filter.service.listeners import announce, open_listeners
 from spam_filter.service.metrics_server import metrics_server
 from spam_filter.service.served_model import OpenModel
-from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.service.service import MakeFront
+from spam_filter.service.settings import ServiceSettings, SettingsError
 from spam_filter.service.worker import WorkerReport, run_worker
 
 __all__ = ["Supervisor", "supervise"]
@@ -52,12 +53,12 @@ class _Worker:
     reload_when_ready: bool = False
 
 
-def supervise(settings: Settings, open_model: OpenModel) -> None:
+def supervise(settings: ServiceSettings, open_model: OpenModel, make_front: MakeFront) -> None:
     """Run a service of several processes until a signal stops it.
 
     Parameters
     ----------
-    settings, open_model
+    settings, open_model, make_front
         As in `serve`; the model is opened in each process.
 
     Raises
@@ -71,7 +72,7 @@ def supervise(settings: Settings, open_model: OpenModel) -> None:
         MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
         listeners = open_listeners(settings.listen, settings.max_connections * settings.processes)
         signals = stack.enter_context(_signals())
-        supervisor = Supervisor(settings, open_model, listeners, folder, registry)
+        supervisor = Supervisor(settings, open_model, make_front, listeners, folder, registry)
         stack.callback(supervisor.kill)
         if supervisor.start(signals):
             announce(settings.listen, listeners)
@@ -102,7 +103,7 @@ class Supervisor:
 
     Parameters
     ----------
-    settings, open_model
+    settings, open_model, make_front
         As in `serve`.
     listeners
         What the workers accept from.
@@ -114,14 +115,16 @@ class Supervisor:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServiceSettings,
         open_model: OpenModel,
+        make_front: MakeFront,
         listeners: list[socket.socket],
         folder: Path,
         registry: CollectorRegistry,
     ) -> None:
         self._settings = settings
         self._open_model = open_model
+        self._make_front = make_front
         self._listeners = listeners
         self._folder = folder
         self._restarts = Counter("spam_filter_restarts_total", "Workers that were replaced.", registry=registry)
@@ -174,9 +177,8 @@ class Supervisor:
     def _start_one(self) -> None:
         ours, its = self._context.Pipe()
         os.environ[_METRICS_FOLDER] = str(self._folder)
-        process = self._context.Process(
-            target=run_worker, args=(self._settings, self._open_model, self._listeners, its), name="worker", daemon=True
-        )
+        given = (self._settings, self._open_model, self._make_front, self._listeners, its)
+        process = self._context.Process(target=run_worker, args=given, name="worker", daemon=True)
         process.start()
         its.close()
         self._workers.append(_Worker(process, ours))

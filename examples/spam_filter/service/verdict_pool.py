@@ -14,7 +14,6 @@ that wait for answers then take no threads.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,18 +61,15 @@ class VerdictPool:
             MESSAGE_ID.set(message_id)
             decided = await classify_async(self._model, raw, envelope, self._deadline_s)
             return await read_off_loop(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
-        case = _Message(message_id, raw, envelope)
         try:
-            call = self.pool.submit(self._classify, case)
+            verdict: Verdict = await self.pool.call_async(
+                self._classify, _Message(message_id, raw, envelope), timeout_s=self._deadline_s
+            )
+        except TimeoutError:
+            return Verdict("error", note="deadline")
         except PoolFull:
             return Verdict("error", note="refused")
-        verdict = asyncio.wrap_future(call)
-        try:
-            await asyncio.wait([verdict], timeout=self._deadline_s)
-            return verdict.result() if verdict.done() else Verdict("error", note="deadline")
-        finally:
-            self.pool.abandon(call)
-            verdict.cancel()
+        return verdict
 
     def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from emsco_runtime.errors import EmscoError
 from spam_filter.service.logs import set_up_logging
 from spam_filter.service.served_model import OpenModel
-from spam_filter.service.service import open_service
-from spam_filter.service.settings import Settings, SettingsError
+from spam_filter.service.service import MakeFront, open_service
+from spam_filter.service.settings import ServiceSettings, SettingsError
 
 __all__ = ["WorkerReport", "run_worker"]
 
@@ -36,12 +36,14 @@ class WorkerReport:
     text: str = ""
 
 
-def run_worker(settings: Settings, open_model: OpenModel, listeners: list[socket.socket], pipe: Pipe) -> None:
+def run_worker(
+    settings: ServiceSettings, open_model: OpenModel, make_front: MakeFront, listeners: list[socket.socket], pipe: Pipe
+) -> None:
     """Serve until told to stop; what a new process runs.
 
     Parameters
     ----------
-    settings, open_model
+    settings, open_model, make_front
         As in `serve`.
     listeners
         Shared with the other workers.
@@ -52,7 +54,7 @@ def run_worker(settings: Settings, open_model: OpenModel, listeners: list[socket
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_up_logging("%(asctime)s %(levelname)s [%(process)d] %(message)s")
     try:
-        with open_service(settings, open_model, CollectorRegistry()) as service:
+        with open_service(settings, open_model, make_front, CollectorRegistry()) as service:
             asyncio.run(service.run(listeners, lambda: pipe.send(WorkerReport("ready")), pipe.fileno()))
     except SettingsError as error:
         pipe.send(WorkerReport("settings", str(error)))

@@ -11,9 +11,8 @@ An attacked copy of a message goes with its original: the same fold, so the same
 
 from __future__ import annotations
 
-import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -88,7 +87,10 @@ def extract(
     on_progress
         Called with the number of messages and copies done so far.
     """
-    folds = [_fold(family) if split in _LEARNT else None for split, family in zip(splits, families, strict=True)]
+    from emsco_train import cross_fit, deal_folds  # noqa: PLC0415 - training only
+
+    groups = [family if split in _LEARNT else None for split, family in zip(splits, families, strict=True)]
+    folds = deal_folds(groups, FOLDS)
     parts = {fold: ClueCounts() for fold in range(FOLDS)}
     parsed = [Mail.parse(one.raw) for one in mails]
     for mail, one, fold in zip(parsed, mails, folds, strict=True):
@@ -96,31 +98,31 @@ def extract(
             parts[fold].learn(mail, one.label, own_domains)
     whole = ClueCounts.union(parts.values())
     stores_id = write_stores(stores_path, whole)
+    groups += [groups[copy.original] for copy in copies]
     folds += [folds[copy.original] for copy in copies]
     parsed += [Mail.parse(copy.mail.raw) for copy in copies]
-    rows: list[Row] = [{}] * len(parsed)
     done = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for fold in (None, *range(FOLDS)):
-            places = [index for index, fold_of_row in enumerate(folds) if fold_of_row == fold]
-            path = stores_path
-            if fold is not None and places:
-                path = Path(folder) / f"{fold}.sqlite"
-                borrowed = [all_clues(parsed[index]) for index in places if index >= len(mails)]
-                write_stores(path, whole.excluding(parts[fold], set().union(*borrowed)))
-            for index, row in _rows(path, places, parsed):
-                rows[index] = row
+
+    def learn(left_out: Sequence[int]) -> Path:
+        fold = folds[left_out[0]] if left_out else None
+        if fold is None:
+            return stores_path
+        borrowed = [all_clues(parsed[index]) for index in left_out if index >= len(mails)]
+        path = Path(folder) / f"{fold}.sqlite"
+        write_stores(path, whole.excluding(parts[fold], set().union(*borrowed)))
+        return path
+
+    def read(path: Path, places: Sequence[int]) -> list[Row]:
+        nonlocal done
+        found: list[Row] = []
+        with Stores.open(path) as stores:
+            registry = acquirers(stores)
+            for index in places:
+                found.append(extract_row(registry, parsed[index]))
                 done += 1
                 on_progress(done)
+        return found
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = cross_fit(groups, learn, read, folds=FOLDS)
     return ExtractedRows(tuple(rows[: len(mails)]), tuple(rows[len(mails) :]), stores_id)
-
-
-def _fold(family: int) -> int:
-    return random.Random(family).randrange(FOLDS)
-
-
-def _rows(path: Path, places: Sequence[int], parsed: Sequence[Mail]) -> Iterable[tuple[int, Row]]:
-    with Stores.open(path) as stores:
-        registry = acquirers(stores)
-        for index in places:
-            yield index, extract_row(registry, parsed[index])

@@ -14,21 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from emsco_runtime import write_model_index
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.evidence.names import dns_feature_names
 from spam_filter.extractors.store_scores import SENDER_SCORES
 from spam_filter.features import GROUPS, feature_names
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, bundle_version
-from spam_filter.model_files import write_model_file
 from spam_filter.training.attacks import make_attacked_copies
 from spam_filter.training.corpus import LABELS, LabelledMail
 from spam_filter.training.costs import measure_costs
 from spam_filter.training.extraction import extract
 from spam_filter.training.lookups import LookupPlan, add_lookups, count_queries, price_lookups
-from spam_filter.training.near_duplicates import group_near_duplicates
 from spam_filter.training.seen_mail import write_seen
-from spam_filter.training.splitting import SplitBy, SplitName, split_mail
+from spam_filter.training.splitting import SplitBy, SplitName, find_families, split_mail
 from spam_filter.training.tables import FAMILY_COLUMN, LABEL_COLUMN, write_tables
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainedModel", "TrainingSettings", "install_model", "train_model"]
 
-_COVERAGE_MARGIN: Final = 0.01
 _MOST_COPIES: Final = 10
 # Train and validation mail together fit and measure designs, each message by models that have not seen it.
 _FOLDS: Final = 4
@@ -161,7 +159,7 @@ def train_model(
         new.mkdir()
         trained = _train(mails, new, work, plan, on_step)
         write_seen(new, (mail.raw for mail in mails))
-        write_model_file(new)
+        write_model_index(new)
         install_model(new, out, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
@@ -195,7 +193,7 @@ def _train(
     counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
     if min(counts.values()) == 0:
         raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: expected both kinds")
-    groups = group_near_duplicates([Mail.parse(mail.raw) for mail in mails])
+    groups = find_families([Mail.parse(mail.raw) for mail in mails])
     splits = split_mail(mails, groups, plan.split, plan.seed)
     detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
     on_step(f"mail         {detail}; near-duplicates stay together")
@@ -285,9 +283,8 @@ def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
 
     cap = plan.max_cost_share * front.full_cost
     # To guarantee an error of 3 %, aim at 1 %.
-    safe = [design.coverage for design in front if design.cost <= cap and 1 - design.accuracy <= plan.max_error / 3]
-    widest = max(safe, default=0.0)
-    floor = max(plan.min_coverage, widest - _COVERAGE_MARGIN, 0.0)
+    near_widest = front.coverage_near_widest(max_cost=cap, min_accuracy=1 - plan.max_error / 3)
+    floor = max(plan.min_coverage, near_widest)
     # By the figures as they are, which the floor comes from; what the design promises, the certificate shows.
     return Requirements(min_coverage=floor, max_cost=cap, by="accuracy", sure=None)
 

@@ -6,18 +6,34 @@ production, where a filter always meets mail that is newer than what it has lear
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
 from spam_filter.errors import CorpusError
+from spam_filter.message.mail import Mail
 from spam_filter.training.corpus import LABELS, LabelledMail
 
-__all__ = ["SHARES", "SplitBy", "SplitName", "split_mail"]
+__all__ = ["SHARES", "SplitBy", "SplitName", "find_families", "split_mail"]
 
 SplitName: TypeAlias = Literal["train", "validation", "test", "certify"]
 SplitBy: TypeAlias = Literal["time", "families"]
 SHARES: Final[tuple[tuple[SplitName, float], ...]] = (("train", 0.5), ("validation", 0.15), ("test", 0.15), ("certify", 0.2))
+
+
+def find_families(mails: Sequence[Mail]) -> list[int]:
+    """Return a number for each message; near-duplicates have the same. Messages without words are compared by their bytes."""
+    from emsco_train import group_near_duplicates  # noqa: PLC0415 - training only
+
+    return group_near_duplicates([_text(mail) for mail in mails])
+
+
+def _text(mail: Mail) -> str:
+    if any(map(str.isalpha, mail.text)):
+        return mail.text
+    # Digits alone, which are no words: equal bodies are copies, similar ones are not.
+    return str(int.from_bytes(hashlib.sha256(mail.raw[mail.headers.body :]).digest()))
 
 
 def split_mail(mails: Sequence[LabelledMail], families: Sequence[int], by: SplitBy, seed: int = 0) -> list[SplitName]:
