@@ -9,6 +9,8 @@ COMPILED := $(VENV)/.compiled
 # The versions that checks and tests use (`make lock` renews them). A Python that has no file yet gets the newest.
 PINS ?= requirements/$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
+# What they install of the package. Signing needs a newer pydantic than the lowest one: there, a stand-in is tested.
+EXTRAS ?= dev,signing
 # What `make demo` shows: clinic, or mail.
 SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
@@ -27,7 +29,7 @@ $(READY): pyproject.toml emsco_runtime/__init__.py $(wildcard $(PINS))
 	@echo "setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
-	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[$(EXTRAS)]'
 	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
 
@@ -51,7 +53,7 @@ test-pythons:  ## `make test` on every supported Python of this machine, each wi
 
 test-lowest:  ## the tests on the oldest supported Python with the lowest supported versions of all packages
 	@$(PYTHON) tools/pythons.py | head -n 1 | while read version python; do \
-	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt < /dev/null; \
+	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt EXTRAS=dev < /dev/null; \
 	done
 
 # The engines take half a gigabyte: an environment of their own. Spark needs Java 17.
