@@ -10,6 +10,8 @@ COMPILED := $(VENV)/.compiled
 # The versions that checks and tests use (`make lock` renews them). A Python that has no file yet gets the newest.
 PINS ?= requirements/$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
+# What they install of the package. Signing needs a newer pydantic than the lowest one: there, a stand-in is tested.
+EXTRAS ?= dev,signing
 # What `make demo` shows: clinic, or mail.
 SHOW ?= clinic
 # Processes of each of the two runs of tests, which go on side by side.
@@ -34,7 +36,7 @@ $(TOOLS): $(wildcard $(PINS))
 
 # pip would compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
 $(READY): $(TOOLS) pyproject.toml emsco_runtime/__init__.py
-	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[$(EXTRAS)]'
 	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
 
@@ -59,7 +61,7 @@ test-pythons:  ## `make test` on every supported Python of this machine, each wi
 
 test-lowest:  ## the tests on the oldest supported Python with the lowest supported versions of all packages
 	@$(PYTHON) tools/pythons.py | head -n 1 | while read version python; do \
-	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt < /dev/null; \
+	  $(MAKE) --no-print-directory unit PYTHON=$$python VENV=.venv-lowest PINS=requirements/lowest.txt EXTRAS=dev < /dev/null; \
 	done
 
 # The engines take half a gigabyte: an environment of their own. Spark needs Java 17.

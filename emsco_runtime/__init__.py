@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import Manifest as Manifest
     from emsco_runtime.bundle.meter import Meter as Meter
     from emsco_runtime.bundle.model_folder import ModelFolder as ModelFolder, write_model_index as write_model_index
-    from emsco_runtime.bundle.publish import write_bundle as write_bundle
+    from emsco_runtime.bundle.publish import sign_bundle as sign_bundle, write_bundle as write_bundle
     from emsco_runtime.bundle.reading import Bundle as Bundle, read_bundle as read_bundle
     from emsco_runtime.cascade import Cascade as Cascade
     from emsco_runtime.decider import Decider as Decider
@@ -46,7 +46,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_runtime.bundle.manifest": "Manifest",
         "emsco_runtime.bundle.meter": "Meter",
         "emsco_runtime.bundle.model_folder": "ModelFolder write_model_index",
-        "emsco_runtime.bundle.publish": "write_bundle",
+        "emsco_runtime.bundle.publish": "sign_bundle write_bundle",
         "emsco_runtime.bundle.reading": "Bundle read_bundle",
         "emsco_runtime.cascade": "Cascade",
         "emsco_runtime.decider": "Decider",

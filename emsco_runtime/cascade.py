@@ -97,10 +97,15 @@ class Cascade(Decider):
         concurrency: int = 32,
         observers: Sequence[Observer] = (),
         listener: Listener | None = None,
+        verify: str | os.PathLike[str] | None = None,
     ) -> Cascade:
-        """Read, check and bind a bundle folder, and replay its golden items; the other arguments are those of `Cascade`."""
+        """Read, check and bind a bundle folder, and replay its golden items; the other arguments are those of `Cascade`.
+
+        With `verify`, a public key (PEM file), a bundle that is not signed with its private key, or that was changed since, is
+        refused with a `BundleError`; see `read_bundle`.
+        """
         options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
-        return cls(read_bundle(path), acquirers, **options._asdict())
+        return cls(read_bundle(path, verify=verify), acquirers, **options._asdict())
 
     def with_bundle(self, bundle: Bundle, acquirers: Acquirers | None = None) -> Cascade:
         """Return a cascade that decides with another bundle, and shares all else with this one: options, threads, observers.

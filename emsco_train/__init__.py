@@ -72,7 +72,11 @@ if TYPE_CHECKING:
         run_search as run_search,
     )
     from emsco_train.search.settings import Settings as Settings
-    from emsco_train.search.sweep import sweep_settings as sweep_settings, sweep_thresholds as sweep_thresholds
+    from emsco_train.search.sweep import (
+        sweep_seeds as sweep_seeds,
+        sweep_settings as sweep_settings,
+        sweep_thresholds as sweep_thresholds,
+    )
     from emsco_train.search.workbench import Workbench as Workbench
 
 _missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]
@@ -111,7 +115,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.search.progress": "Progress",
         "emsco_train.search.searches": "Outcome evolve exhaustive run_evolve run_search",
         "emsco_train.search.settings": "Settings",
-        "emsco_train.search.sweep": "sweep_settings sweep_thresholds",
+        "emsco_train.search.sweep": "sweep_seeds sweep_settings sweep_thresholds",
         "emsco_train.search.workbench": "Workbench",
     },
 )

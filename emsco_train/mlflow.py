@@ -32,7 +32,8 @@ def log_model(bundle: str | os.PathLike[str], name: str = "model", *, registered
     """Log a bundle, as it is, to the active MLflow run, as a "python function" that takes a frame and returns decisions.
 
     `mlflow.pyfunc.load_model`, `spark_udf` and `mlflow models serve` then decide as the runtime does; the environment that they
-    make holds the runtime, not training.
+    make holds the runtime, not training. With ``model_config={"verify": "public.pem"}`` they refuse a bundle that is not signed
+    with this key, or was changed since (`emsco_runtime.publish.sign_bundle`).
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ def log_model(bundle: str | os.PathLike[str], name: str = "model", *, registered
         data_path=os.fspath(bundle),
         signature=make_signature(manifest),
         registered_model_name=registered_model_name,
+        # What is not logged here cannot be given at load.
+        model_config={"verify": None},
         pip_requirements=[f"emsco[parquet]=={emsco_runtime.__version__}", "pandas"],
         metadata={"emsco_bundle_id": manifest.id, "emsco_bundle_version": manifest.version},
     )

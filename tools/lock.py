@@ -2,7 +2,8 @@
 
 `make lock` renews them: it takes the newest versions that the bounds in pyproject.toml allow. `lowest.txt` is for the oldest
 supported Python, with the lowest version of everything that the package itself and its extras ask for; `make test-lowest` tests
-them. Users are not bound by any of these files.
+them. It has nothing of the extra `signing`, which needs a newer pydantic than the runtime. Users
+are not bound by any of these files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pythons import ROOT, find_pythons, supported_versions
 
 FOLDER = ROOT / "requirements"
 # What builds the package comes before it: an isolated build would take the newest.
-REQUIREMENTS = ("pip", "hatchling", "editables", "setuptools", f"{ROOT}[dev]")
+BUILD = ("pip", "hatchling", "editables", "setuptools")
 # Extras whose lower bounds are guaranteed to users; `dev` is for development only.
 PUBLIC_EXTRAS = ("train", "boosted-cpu", "parquet", "metrics", "otel", "example", "example-dns")
 
@@ -30,9 +31,9 @@ def main() -> None:
     if missing:
         raise SystemExit(f"no Python {', '.join(missing)} was found: install it, so that its versions can be resolved")
     for version, python in pythons.items():
-        write(version, resolve(python, ()))
+        write(version, resolve(python, (), "dev,signing"))
     oldest = supported_versions()[0]
-    write("lowest", resolve(pythons[oldest], lowest_versions()))
+    write("lowest", resolve(pythons[oldest], lowest_versions(), "dev"))
 
 
 def lowest_versions() -> tuple[str, ...]:
@@ -46,13 +47,14 @@ def lowest_versions() -> tuple[str, ...]:
     return tuple(f"{bound[1]}=={bound[2]}" for bound in bounds if bound)
 
 
-def resolve(python: str, constraints: tuple[str, ...]) -> list[str]:
+def resolve(python: str, constraints: tuple[str, ...], extras: str) -> list[str]:
     """Return what pip would install, as "name==version"."""
     with tempfile.TemporaryDirectory() as folder:
         limits, report = Path(folder) / "constraints.txt", Path(folder) / "report.json"
         limits.write_text("\n".join(constraints))
         options = ["--dry-run", "--ignore-installed", "--quiet", "--constraint", limits, "--report", report]
-        subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", *options, *REQUIREMENTS], check=True)
+        wanted = [*BUILD, f"{ROOT}[{extras}]"]
+        subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "install", *options, *wanted], check=True)
         found = [entry["metadata"] for entry in json.loads(report.read_text())["install"]]
     return [f"{each['name'].lower()}=={each['version']}" for each in found if each["name"] != "emsco"]
 

@@ -15,11 +15,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emsco_runtime.bundle.manifest import Manifest
-from emsco_runtime.bundle.reading import MANIFEST_FILE, MAX_MANIFEST_BYTES, MAX_MODEL_BYTES, Bundle, check_models, parse_manifest
+from emsco_runtime.bundle.reading import (
+    MANIFEST_FILE,
+    MAX_MANIFEST_BYTES,
+    MAX_MODEL_BYTES,
+    Bundle,
+    check_models,
+    parse_manifest,
+    read_bundle,
+)
+from emsco_runtime.bundle.signature import SIGNATURE_FILE, make_signature
 from emsco_runtime.errors import BundleError
 from emsco_runtime.support.files import locked_folder, replace_file, sync_folder
 
-__all__ = ["build_bundle", "check_writable", "write_bundle"]
+__all__ = ["build_bundle", "check_writable", "sign_bundle", "write_bundle"]
 
 # Only names that we give are ever removed: a finished model, or a temporary file of an interrupted export.
 _MODEL_NAME = re.compile(r"[1-9][0-9]{0,2}-[0-9a-f]{12}\.onnx")
@@ -66,16 +75,51 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
     """
     folder = Path(path)
     bundle = build_bundle(manifest, models, str(folder))
+    with _report_write_errors(folder), _lock_folder(folder):
+        check_writable(folder, force=force)
+        _write_models(folder, bundle)
+        _write_file(folder / MANIFEST_FILE, _to_json(bundle.manifest))
+        _remove_unused_files(folder, bundle.manifest)
+    return bundle
+
+
+def sign_bundle(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> Bundle:
+    """Check a bundle folder and write its signature, `model.sig`, which covers all other files there; an older one is replaced.
+
+    Parameters
+    ----------
+    path
+        The bundle's folder.
+    key
+        The private key: a PEM file of an elliptic curve (P-256, P-384 or P-521), without a password.
+
+    Returns
+    -------
+    Bundle
+        What was signed.
+
+    Raises
+    ------
+    BundleError
+        If the bundle is not sound, or the signature cannot be written.
+    InputError
+        If the key cannot be read, or model-signing is not installed (extra ``signing``).
+    """
+    # model-signing refuses a link, also one to the folder.
+    folder = Path(os.path.realpath(path))
+    bundle = read_bundle(folder)
+    with _report_write_errors(folder), locked_folder(folder):
+        _write_file(folder / SIGNATURE_FILE, make_signature(folder, key))
+    return bundle
+
+
+@contextlib.contextmanager
+def _report_write_errors(folder: Path) -> Iterator[None]:
     try:
-        with _lock_folder(folder):
-            check_writable(folder, force=force)
-            _write_models(folder, bundle)
-            _write_file(folder / MANIFEST_FILE, _to_json(bundle.manifest))
-            _remove_unused_files(folder, bundle.manifest)
+        yield
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}. Check the path and its permissions"
         raise BundleError(message, str(folder)) from error
-    return bundle
 
 
 def _to_json(manifest: Manifest) -> bytes:

@@ -1,6 +1,7 @@
 """Reading a bundle: read, audit, build.
 
-1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits.
+1. **Read**: bytes from plain files inside the folder, never through a symbolic link, never more than the limits. A
+   signature, where it is required, is checked before the manifest is parsed.
 2. **Audit**: JSON, shape, id, names, hashes, and what the models ask for; all in bytes and text, nothing is executed.
 3. **Build**: only now may `engine.scorer` make sessions from the model bytes returned here.
 
@@ -27,6 +28,7 @@ from pydantic import ValidationError
 from emsco_runtime.bundle.checks import ManifestFault, find_faults
 from emsco_runtime.bundle.manifest import SCHEMA_VERSION, Manifest, manifest_id
 from emsco_runtime.bundle.onnx_checks import DOUBLE, TensorSpec, find_model_fault
+from emsco_runtime.bundle.signature import MAX_SIGNATURE_BYTES, SIGNATURE_FILE, check_signature
 from emsco_runtime.errors import BundleError, BundleVersionError
 from emsco_runtime.support.formatting import shorten
 
@@ -76,23 +78,32 @@ class _ModelMissing(Exception):
     """A model that the manifest names is not there: perhaps the bundle has just been replaced."""
 
 
-def read_bundle(path: str | os.PathLike[str]) -> Bundle:
+def read_bundle(path: str | os.PathLike[str], *, verify: str | os.PathLike[str] | None = None) -> Bundle:
     """Read and audit a bundle folder; nothing of it is executed.
 
     Parameters
     ----------
     path
         The folder that holds `manifest.json`.
+    verify
+        A public key (PEM file): the bundle must be signed with its private key (`sign_bundle`), and no file of the folder may
+        have been changed, added or removed since. Needs the extra ``signing``. None: a signature is not looked at.
 
     Raises
     ------
     BundleError
         With the file, the place inside it, the value got and the remedy.
+    InputError
+        If the key cannot be read, or model-signing is not installed.
     """
-    folder = Path(path)
+    # A link to the folder may point to another one a moment later.
+    folder = Path(path if verify is None else os.path.realpath(path))
     missing_path = ""
     for _ in range(_MAX_ATTEMPTS):
-        manifest = read_manifest(folder)
+        text = _read_manifest(folder)
+        if verify is not None:
+            check_signature(folder, _read_signature(folder), text, verify)
+        manifest = parse_manifest(text, str(folder / MANIFEST_FILE))
         try:
             models = tuple(_read_model(folder, manifest, index) for index in range(len(manifest.stages)))
         except _ModelMissing as vanished:
@@ -155,6 +166,12 @@ def _read_manifest(folder: Path) -> bytes:
             detail = "is not a folder" if folder.exists() else "does not exist"
             raise BundleError(f"the bundle {detail}. Give the folder that holds {MANIFEST_FILE}", str(folder))
         return _read_file(folder / MANIFEST_FILE, MAX_MANIFEST_BYTES)
+
+
+def _read_signature(folder: Path) -> bytes:
+    message = f"the bundle is not signed: there is no {SIGNATURE_FILE} in the folder. Sign it with emsco-sign"
+    with _report_read_errors(folder / SIGNATURE_FILE, BundleError(message, str(folder))):
+        return _read_file(folder / SIGNATURE_FILE, MAX_SIGNATURE_BYTES)
 
 
 def _read_model(folder: Path, manifest: Manifest, index: int) -> bytes:

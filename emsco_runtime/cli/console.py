@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
@@ -14,7 +15,7 @@ from emsco_runtime.errors import EmscoError
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import CostSummary
 
-__all__ = ["RowProgress", "format_costs", "format_number", "format_table", "run_command"]
+__all__ = ["RowProgress", "add_verify_option", "format_costs", "format_number", "format_table", "run_command"]
 
 
 def run_command(name: str, action: Callable[[], None]) -> int:
@@ -44,6 +45,15 @@ def run_command(name: str, action: Callable[[], None]) -> int:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def add_verify_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--verify`, which all commands that read a bundle have."""
+    parser.add_argument(
+        "--verify",
+        metavar="KEY",
+        help="refuse the bundle unless it is signed with the private key of this public key, a PEM file (see emsco-sign)",
+    )
 
 
 def format_number(value: float) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_runtime.cli.console import format_costs, format_number, format_table, run_command
+from emsco_runtime.cli.console import add_verify_option, format_costs, format_number, format_table, run_command
 from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, shorten
 
 if TYPE_CHECKING:
@@ -35,14 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
     parser.add_argument("--json", action="store_true", help="print the manifest as JSON, with the costs of the stages")
+    add_verify_option(parser)
     options = parser.parse_args(arguments)
-    return run_command("emsco-inspect", lambda: _inspect(options.bundle, as_json=options.json))
+    return run_command("emsco-inspect", lambda: _inspect(options.bundle, options.verify, as_json=options.json))
 
 
-def _inspect(path: str, *, as_json: bool) -> None:
+def _inspect(path: str, verify: str | None, *, as_json: bool) -> None:
     from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
 
-    manifest = read_bundle(path).manifest
+    manifest = read_bundle(path, verify=verify).manifest
     print(_to_json(manifest) if as_json else _format_manifest(manifest))
 
 

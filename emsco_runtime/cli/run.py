@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from emsco_runtime.cli.console import RowProgress, format_costs, format_number, format_table, run_command
+from emsco_runtime.cli.console import RowProgress, add_verify_option, format_costs, format_number, format_table, run_command
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.files import open_output
 from emsco_runtime.support.formatting import percent, pluralize
@@ -64,6 +64,7 @@ def _build_parser() -> argparse.ArgumentParser:
         default="raise",
         help="what a bad value does: stop with an error (the default), reject the row, or use the bundle's fallback value",
     )
+    add_verify_option(parser)
     parser.add_argument("--run", metavar="RUN", help="a training run: take only the rows of one of its splits")
     parser.add_argument(
         "--split",
@@ -96,7 +97,7 @@ def _run(options: argparse.Namespace) -> None:
     from emsco_runtime.cli.table_rows import LabelColumn, make_field_readers, read_split_rows  # noqa: PLC0415
     from emsco_runtime.support.table_file import open_table  # noqa: PLC0415
 
-    bundle = read_bundle(options.bundle)
+    bundle = read_bundle(options.bundle, verify=options.verify)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
     with open_table(options.rows) as table, _open_decisions(options.out, options.rows) as file:
         decider = _ChunkDecider(

@@ -44,6 +44,9 @@ class BatchDecider:
         Most that a row may cost; None for no limit.
     on_failure
         What a bad value does, and a function that raises: "raise", "reject" the row, or use the bundle's "default".
+    verify
+        A public key, as in `read_bundle`: the bundle must be signed with its private key. It is checked where the decider is
+        made; workers, which need no key, take that very bundle and no other.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class BatchDecider:
         compute: Mapping[str, Callable[[Any], Any]] | None = None,
         budget: float | None = None,
         on_failure: OnFailure = "raise",
+        verify: str | os.PathLike[str] | None = None,
     ) -> None:
         if not has_pyarrow():
             raise InputError("deciding batches needs pyarrow: pip install 'emsco[parquet]'")
@@ -84,7 +88,7 @@ class BatchDecider:
         self._compute = dict(compute or {})
         self._budget = check_budget(budget)
         self._on_failure = on_failure
-        manifest = read_bundle(self._path).manifest
+        manifest = read_bundle(self._path, verify=verify).manifest
         self._bundle_id = manifest.id
         self._labels = manifest.labels
         self._columns = _list_columns(manifest, self._compute)

@@ -79,6 +79,7 @@ class _Settings(NamedTuple):
     options: CascadeOptions
     period_s: float | None
     on_reload: OnReload | None
+    verify: str | None
 
 
 # What a copy in another process starts from: the settings, the bundle that the observers follow, and the known names so far.
@@ -122,6 +123,8 @@ class ReloadingCascade(ForkSafe, Decider):
         Check for a new bundle every so many seconds, in a thread of its own. None: only `refresh` does.
     on_reload
         Called with each `Reload` that changed something or failed; for failures of the thread, and in the log, once a minute.
+    verify
+        As in `Cascade.load`, for each new bundle: one that is not signed with this key is a failed reload.
 
     Raises
     ------
@@ -158,19 +161,21 @@ class ReloadingCascade(ForkSafe, Decider):
         listener: Listener | None = None,
         period_s: float | None = None,
         on_reload: OnReload | None = None,
+        verify: str | os.PathLike[str] | None = None,
     ) -> None:
         if period_s is not None:
             check_seconds("period_s", period_s)
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: expected a function of a Reload, got {on_reload!r}")
         options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
-        self._set_up(_Settings(os.fspath(path), acquirers, options, period_s, on_reload), None)
+        key = None if verify is None else os.fspath(verify)
+        self._set_up(_Settings(os.fspath(path), acquirers, options, period_s, on_reload, key), None)
 
     def _set_up(self, settings: _Settings, pickled: _PickledState | None) -> None:
         self._settings = settings
         # Read before the bundle: a change in between is seen at the next reload.
         self._last_stamp = _file_stamp(settings.path)
-        self._current = Cascade.load(settings.path, settings.acquirers, **settings.options._asdict())
+        self._current = Cascade.load(settings.path, settings.acquirers, **settings.options._asdict(), verify=settings.verify)
         if pickled is not None:
             _, manifest, known_names = pickled
             self._current._allow_known_names(known_names)  # noqa: SLF001 - our own class
@@ -283,7 +288,8 @@ class ReloadingCascade(ForkSafe, Decider):
         if stamp is not None and stamp == self._last_stamp:
             return
         if read_manifest(path).id != self._current.manifest.id:
-            self._current = self._current.with_bundle(read_bundle(path), self._settings.acquirers)
+            bundle = read_bundle(path, verify=self._settings.verify)
+            self._current = self._current.with_bundle(bundle, self._settings.acquirers)
         self._last_stamp = stamp
 
     def _poll_once(self) -> None:

@@ -40,9 +40,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 2**23
 # Numbers from here to 1 are written the same by Arrow and by Python.
 _LEAST_SAME = 1e-4
-_BATCH_ROWS = 2**16
-# By default pyarrow reads hundreds of thousands of rows ahead, of several files.
-_READ_AHEAD = {"batch_readahead": 2, "fragment_readahead": 1}
+# Of a chunk: rows, and numbers of all columns together.
+_BATCH_ROWS, _BATCH_NUMBERS = 2**16, 2**20
 
 
 def has_pyarrow() -> bool:
@@ -199,14 +198,16 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
     """Read columns of a Parquet file, or of the files of a folder in the order of their names, in chunks of rows.
 
     Numbers, booleans and text become arrays, with None or NaN for gaps. Lists become arrays: those of a fixed size one array
-    [rows, size], with a row of NaN for a gap. No more than a few chunks are held at a time.
+    [rows, size], with a row of NaN for a gap. No more than a few chunks, and one row group of a file, are held at a time.
     """
     import pyarrow as pa  # noqa: PLC0415
 
     try:
-        for batch in _open_parquet(path).to_batches(columns=list(columns), batch_size=_BATCH_ROWS, **_READ_AHEAD):
-            if batch.num_rows:
-                yield {name: to_array(batch.column(name)) for name in columns}
+        dataset = _open_parquet(path)
+        for group in _row_groups(dataset):
+            for batch in group.to_batches(dataset.schema, columns=list(columns), batch_size=_batch_rows(dataset.schema, columns)):
+                if batch.num_rows:
+                    yield {name: to_array(batch.column(name)) for name in columns}
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
 
@@ -230,6 +231,18 @@ def _open_parquet(path: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
     return dataset
+
+
+def _row_groups(dataset: Any) -> Iterator[Any]:
+    """Yield the pieces of a table: over a whole one, pyarrow reads a gigabyte ahead of a slow reader, whatever it is told."""
+    for fragment in dataset.get_fragments():
+        yield from fragment.split_by_row_group()
+
+
+def _batch_rows(schema: Any, columns: Sequence[str]) -> int:
+    """Return the rows of a chunk: fewer where there are many columns, or wide vectors."""
+    numbers = sum(max(1, getattr(schema.field(name).type, "list_size", 1)) for name in columns)
+    return max(1, min(_BATCH_ROWS, _BATCH_NUMBERS // max(1, numbers)))
 
 
 def _list_files(path: str) -> list[str]:

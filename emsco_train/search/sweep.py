@@ -1,4 +1,8 @@
-"""Searches that share their fits: at several thresholds, on a sample of the rows, and the paper's comparison of settings."""
+"""Searches that share their fits: at several thresholds, on a sample of the rows, and the paper's comparison of settings.
+
+Those of a sweep do not depend on each other. With `workers` they run in the processes of joblib, each with fits of its own: under
+``joblib.parallel_config(backend=...)`` in those of Dask, Ray or Spark. The results are the same.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
 
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import Upgrade, check_upgrade
@@ -39,6 +44,7 @@ __all__ = [
     "remeasure_front",
     "search_thresholds",
     "settings_score",
+    "sweep_seeds",
     "sweep_settings",
     "sweep_thresholds",
 ]
@@ -99,6 +105,7 @@ def sweep_thresholds(
     on_generation: OnGeneration | None = None,
     on_progress: OnStep | None = None,
     time_limit: float | None = None,
+    workers: int | None = None,
 ) -> ThresholdSweep:
     """Search at several thresholds; each feature set is fitted once for all of them.
 
@@ -109,7 +116,11 @@ def sweep_thresholds(
     thresholds
         Numbers, or mappings label -> number.
     time_limit
-        Seconds for all of them: each may take an equal share of what those before it have left over.
+        Seconds for all of them: each may take an equal share of what those before it have left over. With `workers`, seconds for
+        each of them.
+    workers
+        Search at so many thresholds at the same time, in processes of joblib, where the functions are not called; -1 for all
+        cores. None: one after the other in this process.
 
     Raises
     ------
@@ -118,6 +129,10 @@ def sweep_thresholds(
     """
     if not thresholds:
         raise DesignError("thresholds: expected at least one, got none")
+    if workers is not None:
+        problems = [problem.with_threshold(threshold) for threshold in thresholds]
+        outcomes = _search_apart(problems, [seed], settings, method, jobs, time_limit, workers)
+        return _make_sweep(problem, outcomes, len(thresholds), sum(outcome.fits for outcome in outcomes))
     searches = search_thresholds(
         problem,
         thresholds,
@@ -131,12 +146,57 @@ def sweep_thresholds(
         on_progress=on_progress,
     )
     outcomes = tuple(searches)
+    return _make_sweep(problem, outcomes, len(thresholds), outcomes[-1].fits)
+
+
+def _make_sweep(problem: Problem, outcomes: tuple[Outcome, ...], expected: int, fits: int) -> ThresholdSweep:
     reasons = {outcome.stopped for outcome in outcomes}
-    interrupted = "interrupted" in reasons or len(outcomes) < len(thresholds)
+    interrupted = "interrupted" in reasons or len(outcomes) < expected
     stopped: Literal["complete", "time", "interrupted"] = (
         "interrupted" if interrupted else "time" if "time" in reasons else "complete"
     )
-    return ThresholdSweep(join_fronts(problem, outcomes), outcomes, outcomes[-1].fits, stopped)
+    return ThresholdSweep(join_fronts(problem, outcomes), outcomes, fits, stopped)
+
+
+def sweep_seeds(
+    problem: Problem,
+    seeds: Sequence[int],
+    settings: Settings | None = None,
+    *,
+    method: Method = "auto",
+    jobs: int | None = 1,
+    time_limit: float | None = None,
+    workers: int = 1,
+) -> tuple[Outcome, ...]:
+    """Run the same search with several seeds, in processes of joblib, and return an outcome for each; `join_fronts` joins them.
+
+    Parameters
+    ----------
+    problem, settings, method, jobs, time_limit
+        As in `run_search`.
+    seeds
+        One for each search.
+    workers
+        Searches at the same time; -1 for all cores. 1: in this process.
+    """
+    if not seeds:
+        raise DesignError("seeds: expected at least one, got none")
+    return _search_apart([problem], seeds, settings, method, jobs, time_limit, workers)
+
+
+def _search_apart(
+    problems: Sequence[Problem],
+    seeds: Sequence[int],
+    settings: Settings | None,
+    method: Method,
+    jobs: int | None,
+    time_limit: float | None,
+    workers: int,
+) -> tuple[Outcome, ...]:
+    """Search each problem with each seed, as joblib is configured; nothing is shared, so that the place changes nothing."""
+    options = {"method": method, "jobs": jobs, "time_limit": time_limit}
+    tasks = (delayed(run_search)(problem, settings, seed=seed, **options) for problem in problems for seed in seeds)
+    return tuple(Parallel(n_jobs=workers)(tasks))
 
 
 def search_thresholds(
@@ -263,6 +323,7 @@ def sweep_settings(
     *,
     seeds: Sequence[int] = (0, 1, 2),
     jobs: int | None = 1,
+    workers: int | None = None,
 ) -> list[Trial]:
     """Compare settings of the genetic algorithm, as the paper tunes them; the best combination comes first.
 
@@ -278,6 +339,8 @@ def sweep_settings(
         Each combination is tried with each of them.
     jobs
         Threads for the fits; None for all cores.
+    workers
+        Try so many combinations at the same time, as in `sweep_thresholds`.
 
     Raises
     ------
@@ -288,17 +351,19 @@ def sweep_settings(
     if unknown or not grid or not seeds:
         detail = f"got {unknown}" if unknown else "got none" if not grid else "got no seeds"
         raise DesignError(f"grid: expected values of {', '.join(_TUNABLE)}, and at least one seed; {detail}")
-    bench = Workbench(problem, jobs=worker_count(jobs))
     # Made before any is tried, so that an invalid value is reported at once.
     combinations = [
         replace(settings or Settings(), **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())
     ]
     trials: list[Trial] = []
+    if workers is not None:
+        tasks = (delayed(_try_apart)(problem, chosen, tuple(seeds), jobs) for chosen in combinations)
+        trials = list(Parallel(n_jobs=workers)(tasks))
+        return sorted(trials, key=lambda trial: -trial.mean)
+    bench = Workbench(problem, jobs=worker_count(jobs))
     try:
         for chosen in combinations:
-            started = time.monotonic()
-            scores = tuple(_best_score(problem, bench, chosen, seed) for seed in seeds)
-            trials.append(Trial(chosen, scores, math.fsum(scores) / len(scores), time.monotonic() - started))
+            trials.append(_try_settings(problem, bench, chosen, seeds))
     except KeyboardInterrupt:
         if not trials:
             raise
@@ -315,6 +380,16 @@ def settings_score(design: Design | Counts, full_cost: float) -> float:
     1.118
     """
     return math.hypot(design.coverage, design.accuracy, 1 - design.cost / full_cost)
+
+
+def _try_apart(problem: Problem, settings: Settings, seeds: Sequence[int], jobs: int | None) -> Trial:
+    return _try_settings(problem, Workbench(problem, jobs=worker_count(jobs)), settings, seeds)
+
+
+def _try_settings(problem: Problem, bench: Workbench, settings: Settings, seeds: Sequence[int]) -> Trial:
+    started = time.monotonic()
+    scores = tuple(_best_score(problem, bench, settings, seed) for seed in seeds)
+    return Trial(settings, scores, math.fsum(scores) / len(scores), time.monotonic() - started)
 
 
 def _best_score(problem: Problem, bench: Workbench, settings: Settings, seed: int) -> float:

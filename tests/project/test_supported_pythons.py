@@ -34,7 +34,9 @@ def test_the_pinned_versions_keep_the_bounds(name: str) -> None:
     lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     pins = dict(line.lower().replace("_", "-").split("==") for line in lines if not line.startswith("#"))
     extras = PROJECT["optional-dependencies"]
-    pinned_extras = [wanted for extra, wanted in extras.items() if extra not in ("dev", "mlflow", "paper", "scale")]
+    # Signing needs a newer pydantic than the lowest one.
+    others = ("dev", "mlflow", "paper", "scale", *(["signing"] if name == "lowest" else []))
+    pinned_extras = [wanted for extra, wanted in extras.items() if extra not in others]
     promised = [*PROJECT["dependencies"], *(line for wanted in pinned_extras for line in wanted)]
     for line in [*promised, *extras["dev"]]:
         # xgboost itself is pinned and tested as xgboost-cpu, the same module without its large libraries.

@@ -87,10 +87,10 @@ def work(tmp_path: Path) -> Work:
 def spark() -> Iterator[Any]:
     """Start Spark in local mode with two threads."""
     sql = pytest.importorskip("pyspark.sql", reason="the extra `scale` is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17, and there is no `java`")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17")
     for name in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(name, "127.0.0.1")
     session = builder.config("spark.driver.memory", "2g").getOrCreate()

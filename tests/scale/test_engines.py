@@ -39,6 +39,31 @@ def test_spark(work: Work, spark: Any, way: str) -> None:
     assert work.looked_up() == work.needed()
 
 
+def test_spark_predict_batch_udf(work: Work, spark: Any) -> None:
+    """`predict_batch_udf`: a column of structs, from arrays of the columns that it names; without `degraded`, since it knows no booleans."""
+    import pandas as pd
+    from pyspark.ml.functions import predict_batch_udf
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    decider = make_decider(work)
+    schema = from_arrow_schema(decider.schema(pa.schema([("key", pa.int64())])))
+    wanted = StructType([field for field in schema if field.name != "degraded"])
+    names = wanted.names
+
+    def make_predict() -> Any:
+        def predict(key: Any, a: Any, b: Any, c: Any, d: Any) -> dict[str, Any]:
+            decided = decider(pd.DataFrame({"key": key, "a": a, "b": b, "c": c, "d": d}))
+            return {name: decided[name].to_numpy() for name in names}
+
+        return predict
+
+    decide = predict_batch_udf(make_predict, return_type=wanted, batch_size=10_000)
+    frame = spark.read.parquet(work.rows).select(decide("key", "a", "b", "c", "d").alias("decision")).select("decision.*")
+    work.assert_equal(pa.Table.from_pandas(frame.toPandas()))
+    assert work.looked_up() == work.needed()
+
+
 def test_dask(work: Work) -> None:
     """`map_partitions` of a Dask frame, in two worker processes."""
     dd = pytest.importorskip("dask.dataframe", reason="the extra `scale` is not installed")

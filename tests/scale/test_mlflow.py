@@ -105,6 +105,35 @@ def test_a_spark_function_decides_as_the_runtime(work: Work, store: str, frame: 
     assert labels == work.expected.column("label").to_pylist()[:500]
 
 
+def test_a_signature_can_be_required(work: Work, store: str, frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signed bundle is logged with its signature and decides; an unsigned or tampered one is refused."""
+    ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec", reason="the extra `signing` is not installed")
+    form = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    from emsco_runtime import BundleError, sign_bundle
+    from emsco_train.mlflow import log_model
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    (tmp_path / "private.pem").write_bytes(private)
+    public = key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "public.pem").write_bytes(public)
+    required = {"verify": str(tmp_path / "public.pem")}
+    with mlflow.start_run():
+        unsigned = log_model(work.bundle)
+        sign_bundle(work.bundle, tmp_path / "private.pem")
+        signed = log_model(work.bundle)
+    answer = mlflow.pyfunc.load_model(signed.model_uri, model_config=required).predict(frame.drop(columns="key"))
+    assert answer["cost"].tolist() == work.expected.column("cost").to_pylist()[:500]
+    with pytest.raises(BundleError, match="the bundle is not signed"):
+        mlflow.pyfunc.load_model(unsigned.model_uri, model_config=required)
+    monkeypatch.setenv("MLFLOW_PYFUNC_INFERENCE_CONFIG", json.dumps(required))
+    downloaded = Path(mlflow.artifacts.download_artifacts(signed.model_uri, dst_path=str(tmp_path / "copy")))
+    mlflow.pyfunc.load_model(str(downloaded))
+    (downloaded / "data" / "bundle" / "manifest.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(BundleError, match=r"Hash mismatch for .manifest\.json."):
+        mlflow.pyfunc.load_model(str(downloaded))
+
+
 def _post(url: str, body: bytes, serving: subprocess.Popen[bytes]) -> bytes:
     """Post until the server answers."""
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})

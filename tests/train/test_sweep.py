@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 
 from emsco_train.data.problem import Problem
 from emsco_train.errors import DesignError
@@ -16,7 +17,7 @@ from emsco_train.search.genetic.evolution import Generation
 from emsco_train.search.pace import Step
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
-from emsco_train.search.sweep import settings_score, sweep_settings, sweep_thresholds
+from emsco_train.search.sweep import settings_score, sweep_seeds, sweep_settings, sweep_thresholds
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,31 @@ def test_thresholds_in_one_call(problem: Problem) -> None:
     alone = run_search(problem.with_threshold({0: 0.9, 1: 0.7})).front
     assert [design.id for design in swept.outcomes[2].front] == [design.id for design in alone]
     assert {design.thresholds for design in swept.front} == {(0.6, 0.6), (0.8, 0.8), (0.9, 0.7)}
+
+
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
+def test_workers_of_joblib_change_nothing(problem: Problem, backend: str) -> None:
+    """Thresholds, seeds and settings that are searched apart, by whatever backend, have the results of one process."""
+    settings = Settings(population=10, generations=3)
+    grid = {"population": [10, 20]}
+    with parallel_config(backend=backend):
+        swept = sweep_thresholds(problem, [0.6, 0.8], settings, method="evolve", workers=2)
+        seeds = sweep_seeds(problem, [0, 1], settings, method="evolve", workers=2)
+        trials = sweep_settings(problem, grid, settings, seeds=[0, 1], workers=2)
+    expected = sweep_thresholds(problem, [0.6, 0.8], settings, method="evolve")
+    assert swept.front == expected.front
+    assert swept.stopped == "complete"
+    assert swept.fits == sum(outcome.fits for outcome in swept.outcomes)
+    alone = [run_search(problem, settings, method="evolve", seed=seed).front for seed in (0, 1)]
+    assert [outcome.front for outcome in seeds] == alone
+    here = sweep_settings(problem, grid, settings, seeds=[0, 1])
+    assert [(trial.settings, trial.scores) for trial in trials] == [(trial.settings, trial.scores) for trial in here]
+
+
+def test_no_seeds_are_refused(problem: Problem) -> None:
+    """Without a seed there is nothing to search."""
+    with pytest.raises(DesignError, match="seeds: expected at least one, got none"):
+        sweep_seeds(problem, [])
 
 
 def test_settings_are_compared_by_a_score_without_a_population(problem: Problem) -> None:
