@@ -15,7 +15,7 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
-from emsco_train.models.stage_model import StageFitter
+from emsco_train.models.fitted_set import SetStages
 
 __all__ = ["LEAST_UNSURE", "GreedyPaths", "PathSums", "is_unsure", "log_loss", "score_test"]
 
@@ -55,7 +55,7 @@ class GreedyPaths:
         self._least = _LEAST_COST * float(units.cost(np.ones((1, len(widths)), dtype=np.bool_))[0])
 
     @classmethod
-    def of(cls, problem: Problem, units: CostUnits, fitter: StageFitter) -> GreedyPaths:
+    def of(cls, problem: Problem, units: CostUnits, fitter: SetStages) -> GreedyPaths:
         """Return the paths of the rows that fit the first part of a problem; the fitter is one of logistic regressions."""
         return cls(problem.parts[0].fitted.encoder.widths, units, _RowsHere(problem, fitter))
 
@@ -96,7 +96,7 @@ class GreedyPaths:
 class _RowsHere:
     """The sums over rows in this process."""
 
-    def __init__(self, problem: Problem, fitter: StageFitter) -> None:
+    def __init__(self, problem: Problem, fitter: SetStages) -> None:
         part = problem.parts[0]
         self._columns = part.fitted.encoded
         self._squares = self._columns**2

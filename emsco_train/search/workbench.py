@@ -18,7 +18,7 @@ from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision
 from emsco_train.designs.precision import Precision
-from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.fitted_set import ProblemFitters, SetStages
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.design_bench import DesignBench
@@ -138,7 +138,7 @@ class Workbench(DesignBench):
         sizes = measure_label_sizes(answer, target, len(self.problem.labels), self.groups, self.weights)
         return replace(precision, labels=sizes)
 
-    def stage_fitter(self) -> StageFitter:
+    def stage_fitter(self) -> SetStages:
         """Return a fitter of logistic regressions on the rows that fit the problem's first part, whatever is searched."""
         own = self.fitters.parts[0].stages
         if own.is_logistic:
