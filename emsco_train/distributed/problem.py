@@ -26,7 +26,7 @@ from emsco_train.data.labelled_rows import Split
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
 from emsco_train.data.memory_check import check_fit_memory
 from emsco_train.data.problem import Problem, ScoredPart
-from emsco_train.data.problem_warnings import warn_low_thresholds
+from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.data.stage_settings import ClassWeight, StageSettings, label_weights
@@ -117,6 +117,7 @@ class PartitionedProblem:
         coded = frames.transform(code_part, Encoding(columns, described, labels))
         learnt = learn_columns(coded, described, columns.options, train_rows)
         check_fit_memory(learnt.encoder.blocks, len(labels), 0)
+        warn_class_weight(counts["train"], labels, options.class_weight)
         weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
         rows = coded.transform(arrange_part, RowLayout(learnt.encoder, weights))
         share = min(1.0, _SAMPLE_ROWS / sum(int(numbers.sum()) for numbers in counts.values()))

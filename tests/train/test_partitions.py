@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from emsco_runtime import Cascade
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
-from emsco_train.distributed.medians import find_medians
 from emsco_train.distributed.partitions import LocalPartitions
 from emsco_train.distributed.problem import PartitionedProblem, ProblemOptions
-from emsco_train.distributed.reading import CodedRows, Columns, FramePart
-from emsco_train.errors import DataError, DesignError, FitError, VerificationError
+from emsco_train.distributed.reading import Columns, FramePart
 from emsco_train.search.searches import run_evolve
 from emsco_train.search.settings import Settings
 
@@ -48,7 +39,7 @@ def divide(frame: pd.DataFrame, parts: int = 3) -> LocalPartitions[FramePart]:
     """Return a table in parts of different sizes, the last one empty."""
     ends = [0, *sorted(np.random.default_rng(1).choice(len(frame), parts - 1, replace=False)), len(frame), len(frame)]
     return LocalPartitions(
-        [FramePart(number, frame.iloc[one:other]) for number, (one, other) in enumerate(zip(ends, ends[1:], strict=False))]
+        [FramePart(number, frame.iloc[one:other]) for number, (one, other) in enumerate(itertools.pairwise(ends))]
     )
 
 
@@ -71,7 +62,7 @@ def in_one_table(frame: pd.DataFrame, **options: Any) -> Problem:
 
 
 def assert_equal_fronts(one: Front, other: Front) -> None:
-    """The same designs, with the same counts."""
+    """Compare the designs of two fronts, and their counts."""
     assert [design.id for design in one] == [design.id for design in other]
     for mine, theirs in zip(one, other, strict=True):
         assert (mine.counts, mine.labels, mine.ties) == (theirs.counts, theirs.labels, theirs.ties)
