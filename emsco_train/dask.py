@@ -146,22 +146,21 @@ class _KeptPartitions:
         return _KeptPartitions(self._client, self._submit(function, message))
 
     def _submit(self, function: Callable[[Any, Message], Any], message: Message) -> list[Future]:
-        # A task of its own: workers pass the message on to each other, and it can be made again where it is lost.
-        held = self._client.submit(_hold, message, pure=False)
-        futures: list[Future] = self._client.map(function, self._parts, [held] * len(self._parts), pure=False)
+        # Dask makes a task of its own of a long message, which workers pass on to each other.
+        futures: list[Future] = self._client.map(_call, self._parts, function=function, message=message, pure=False)
         return futures
 
 
 def _add_up(client: Client, futures: list[Future]) -> Any:
-    """Return the sum of results, added on the workers in a fixed order, so that only one comes back."""
-    while len(futures) > 1:
+    """Return the sum of results in a fixed order: added on the workers, until there are few."""
+    while len(futures) > _FAN_IN:
         groups = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
-        futures = [client.submit(_add, group, pure=False) for group in groups]
-    return futures[0].result()
+        futures = client.map(_add, groups, pure=False)
+    return _add(client.gather(futures))
 
 
-def _hold(message: Any) -> Any:
-    return message
+def _call(part: Any, function: Callable[[Any, Message], Result], message: Message) -> Result:
+    return function(part, message)
 
 
 def _add(results: list[Any]) -> Any:

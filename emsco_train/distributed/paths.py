@@ -11,7 +11,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import Partitions, Sums
 from emsco_train.logistic.regression import LogisticBatch
-from emsco_train.search.greedy import LEAST_UNSURE, is_unsure, log_loss, score_test
+from emsco_train.search.greedy import LEAST_UNSURE, PathState, is_unsure, log_loss, score_test
 
 __all__ = ["PartitionedPathSums"]
 
@@ -20,11 +20,15 @@ _BLOCK_ROWS = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Models:
-    """Models of column sets, the present one first, and the confidence that each label needs; None: all rows count."""
+class _Asked:
+    """Models of column sets, for each state the present one first, then those of its sets; and the thresholds of each state.
+
+    `ends` are where the models of each state end.
+    """
 
     batch: LogisticBatch
-    thresholds: tuple[float, ...] | None
+    thresholds: tuple[Sequence[float] | None, ...]
+    ends: tuple[int, ...]
 
 
 class PartitionedPathSums:
@@ -44,64 +48,92 @@ class PartitionedPathSums:
         self._intercepts = intercepts
         self._rows = rows
 
-    def gains(self, present: Mask, thresholds: Sequence[float] | None) -> Floats:
+    def gains(self, states: Sequence[PathState]) -> list[Floats]:
         """Return the score test of each column."""
-        unsure, *sums = self._partitions.total(_sum_slopes, self._models(present[None], thresholds)).arrays
-        slope, curvature = sums[2:] if self._counts_unsure(unsure, thresholds) else sums[:2]
-        return score_test(slope, curvature)
+        asked = self._ask(states, [state.present[None][:0] for state in states])
+        unsure, whole, part = self._partitions.total(_sum_slopes, asked).arrays
+        choices = zip(self._are_unsure(states, unsure), whole, part, strict=True)
+        return [score_test(*(own if is_part else every)) for is_part, every, own in choices]
 
-    def losses(self, present: Mask, thresholds: Sequence[float] | None, sets: Mask) -> Floats:
+    def losses(self, states: Sequence[PathState], sets: Sequence[Mask]) -> list[Floats]:
         """Return the losses of the present model and of sets."""
-        models = self._models(np.concatenate([present[None], sets]), thresholds)
-        unsure, whole, part = self._partitions.total(_sum_losses, models).arrays
-        return part if self._counts_unsure(unsure, thresholds) else whole
+        asked = self._ask(states, sets)
+        unsure, whole, part = self._partitions.total(_sum_losses, asked).arrays
+        return [
+            (part if is_part else whole)[start:end]
+            for is_part, start, end in zip(self._are_unsure(states, unsure), (0, *asked.ends), asked.ends, strict=False)
+        ]
 
-    def _counts_unsure(self, unsure: Ints, thresholds: Sequence[float] | None) -> bool:
-        return thresholds is not None and float(unsure[0]) / self._rows > LEAST_UNSURE
+    def _are_unsure(self, states: Sequence[PathState], unsure: Ints) -> list[bool]:
+        """Return for each state whether its unsure rows, of which there are so many, are those that count."""
+        shares = (unsure / self._rows).tolist()
+        return [state.thresholds is not None and share > LEAST_UNSURE for state, share in zip(states, shares, strict=True)]
 
-    def _models(self, sets: Mask, thresholds: Sequence[float] | None) -> _Models:
-        columns = sets[:, self._column_feature]
+    def _ask(self, states: Sequence[PathState], sets: Sequence[Mask]) -> _Asked:
+        each = [np.concatenate([state.present[None], own]) for state, own in zip(states, sets, strict=True)]
+        columns = np.concatenate(each)[:, self._column_feature]
         logits, filled = len(self._intercepts), columns.any(axis=1)
-        coef, intercept = np.zeros((len(sets), logits, columns.shape[1])), np.tile(self._intercepts, (len(sets), 1))
+        coef, intercept = np.zeros((len(columns), logits, columns.shape[1])), np.tile(self._intercepts, (len(columns), 1))
         if filled.any():
             fitted = self._fit(columns[filled])
             coef[filled], intercept[filled] = fitted.coef, fitted.intercept
-        batch = LogisticBatch(columns, coef, intercept, np.ones(len(sets), dtype=np.intp))
-        return _Models(batch, None if thresholds is None else tuple(thresholds))
+        batch = LogisticBatch(columns, coef, intercept, np.ones(len(columns), dtype=np.intp))
+        ends = tuple(np.cumsum([len(own) for own in each]).tolist())
+        return _Asked(batch, tuple(state.thresholds for state in states), ends)
 
 
-def _sum_slopes(part: PartRows, models: _Models) -> Sums:
-    """Return how many rows the present model is unsure about; slopes and curvatures of all rows, and of these."""
-    width, labels = part.layout.encoder.width, part.layout.labels
-    total = Sums((np.zeros(1, dtype=np.int64), *(np.zeros((width, labels)) for _ in range(4))))
+def _sum_slopes(part: PartRows, asked: _Asked) -> Sums:
+    """Return, for each state, the rows that its model is unsure about; slope and curvature of all rows, and of these."""
+    states, encoder, labels = len(asked.ends), part.layout.encoder, part.layout.labels
+    unsure = np.zeros(states, dtype=np.int64)
+    whole, some = (np.zeros((states, 2, encoder.width, labels)) for _ in range(2))
     truth = np.eye(labels)
-    for columns, target, counted, unsure, probabilities in _blocks(part, models):
-        residual = (truth[target] - probabilities[0]) * counted[:, None]
-        curvature = probabilities[0] * (1.0 - probabilities[0]) * counted[:, None]
-        squares, mask = columns**2, unsure[:, None]
-        sums = columns.T @ residual, squares.T @ curvature, columns.T @ (residual * mask), squares.T @ (curvature * mask)
-        total = total + Sums((np.array([unsure.sum()]), *sums))
-    return total
+    for block in _blocks(part, asked):
+        squares = block.columns**2
+        for state, (probabilities, mask) in enumerate(zip(block.probabilities, block.unsure, strict=True)):
+            residual = (truth[block.target] - probabilities) * block.weights[:, None]
+            curvature = probabilities * (1.0 - probabilities) * block.weights[:, None]
+            unsure[state] += mask.sum()
+            whole[state] += block.columns.T @ residual, squares.T @ curvature
+            if mask.any():
+                some[state] += block.columns.T @ (residual * mask[:, None]), squares.T @ (curvature * mask[:, None])
+    return Sums((unsure, whole, some))
 
 
-def _sum_losses(part: PartRows, models: _Models) -> Sums:
-    """Return how many rows the present model is unsure about; the losses of all models on all rows, and on these."""
-    total = Sums((np.zeros(1, dtype=np.int64), np.zeros(len(models.batch)), np.zeros(len(models.batch))))
-    for _, target, counted, unsure, probabilities in _blocks(part, models):
-        whole = np.array([log_loss(each, target, counted) for each in probabilities])
-        some = np.array([log_loss(each, target, counted * unsure) for each in probabilities])
-        total = total + Sums((np.array([unsure.sum()]), whole, some))
-    return total
+def _sum_losses(part: PartRows, asked: _Asked) -> Sums:
+    """Return, for each state, the rows that its model is unsure about; the losses of all models on all rows, and on these."""
+    unsure = np.zeros(len(asked.ends), dtype=np.int64)
+    whole, some = np.zeros(len(asked.batch)), np.zeros(len(asked.batch))
+    for block in _blocks(part, asked):
+        begin = 0
+        for state, (end, mask) in enumerate(zip(asked.ends, block.unsure, strict=True)):
+            unsure[state] += mask.sum()
+            for index in range(begin, end):
+                whole[index] += log_loss(block.probabilities[index], block.target, block.weights)
+                some[index] += log_loss(block.probabilities[index], block.target, block.weights * mask)
+            begin = end
+    return Sums((unsure, whole, some))
 
 
-def _blocks(part: PartRows, models: _Models) -> Iterator[tuple[Floats, Ints, Floats, Mask, list[Floats]]]:
-    """Yield columns, labels, weights, unsure rows, and the probabilities by each model, some rows at a time."""
-    batch = models.batch
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some train rows: columns, labels and weights; probabilities by each model, and which rows each state is unsure about."""
+
+    columns: Floats
+    target: Ints
+    weights: Floats
+    probabilities: list[Floats]
+    unsure: list[Mask]
+
+
+def _blocks(part: PartRows, asked: _Asked) -> Iterator[_Block]:
+    batch, firsts = asked.batch, (0, *asked.ends)
     for start in range(0, len(part.train_codes), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         columns, target = part.layout.encoder.transform(part.train_codes[rows]), part.train_target[rows]
         probabilities = [batch.model(index).probabilities(columns[:, batch.columns[index]]) for index in range(len(batch))]
-        unsure = (
-            np.zeros(len(target), dtype=np.bool_) if models.thresholds is None else is_unsure(probabilities[0], models.thresholds)
-        )
-        yield columns, target, part.layout.label_weights[target], unsure, probabilities
+        unsure = [
+            np.zeros(len(target), dtype=np.bool_) if thresholds is None else is_unsure(probabilities[first], thresholds)
+            for first, thresholds in zip(firsts, asked.thresholds, strict=False)
+        ]
+        yield _Block(columns, target, part.layout.label_weights[target], probabilities, unsure)

@@ -78,7 +78,7 @@ def _mean_and_deviation(
 def _count_codes(part: CodedRows, sizes: Ints) -> Sums:
     """Return how many values of each column are no gaps, and how many there are of each of the codes of other kinds."""
     codes = part.codes["train"]
-    common = np.zeros((len(sizes), int(sizes.max(initial=0))), dtype=np.int64)
+    common = np.zeros((len(sizes), int(sizes.max(initial=1))), dtype=np.int64)
     for column in np.flatnonzero(sizes).tolist():
         # A category that is not listed is -1.
         known = codes[:, column][codes[:, column] >= 0]

@@ -8,6 +8,7 @@ features of a group: the first one of these pays for the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.models.fitted_set import SetStages
 
-__all__ = ["LEAST_UNSURE", "GreedyPaths", "PathSums", "is_unsure", "log_loss", "score_test"]
+__all__ = ["LEAST_UNSURE", "GreedyPaths", "PathRule", "PathState", "PathSums", "is_unsure", "log_loss", "score_test"]
 
 # Acquisitions that are fitted in each step.
 _FITTED_PER_STEP = 4
@@ -27,19 +28,37 @@ _LEAST_COST = 1e-3
 LEAST_UNSURE = 0.1
 
 
-class PathSums(Protocol):
-    """Sums over the rows that fit models, wherever these are, of which greedy paths are made.
+@dataclass(frozen=True, slots=True, eq=False)
+class PathState:
+    """Where a path is: at a set of features [features], none for the model without columns.
 
-    `present` is a set of features [features], whose model is fitted first; none is the model without columns. With thresholds,
-    one per label, the rows that count are those that this model is not confident about, while these are more than a tenth:
-    the few that are left later are noise.
+    With thresholds, one per label, the rows that count are those that the model of the set is not confident about, while these
+    are more than a tenth: the few that are left later are noise.
     """
 
-    def gains(self, present: Mask, thresholds: Sequence[float] | None) -> Floats:
-        """Return about how much the loss would fall with each column of all features: the score test of the column."""
+    present: Mask
+    thresholds: Sequence[float] | None
 
-    def losses(self, present: Mask, thresholds: Sequence[float] | None, sets: Mask) -> Floats:
-        """Return the loss of the present model, then those of sets [sets, features], on the rows that count."""
+
+class PathSums(Protocol):
+    """Sums over the rows that fit models, wherever these are, of which greedy paths are made; several paths at a time."""
+
+    def gains(self, states: Sequence[PathState]) -> list[Floats]:
+        """Return, for each state, about how much the loss would fall with each column: the score test of the column."""
+
+    def losses(self, states: Sequence[PathState], sets: Sequence[Mask]) -> list[Floats]:
+        """Return, for each state, the loss of the present model, then those of its own sets [sets, features]."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """How a path chooses: on which rows, as in `PathState`, and by the gain divided by the price to this power.
+
+    With the power 0, it is a path whatever features cost.
+    """
+
+    thresholds: Sequence[float] | None
+    price_power: float
 
 
 class GreedyPaths:
@@ -60,37 +79,50 @@ class GreedyPaths:
         return cls(problem.parts[0].fitted.encoder.widths, units, _RowsHere(problem, fitter))
 
     def path(self, start: Mask, thresholds: Sequence[float] | None, price_power: float) -> Iterator[Mask]:
-        """Yield the sets of a path from a set of features (none, or the pinned ones) to that of all.
+        """Yield the sets of one path, as `walk` does."""
+        return self.walk(start, [PathRule(thresholds, price_power)])
 
-        With thresholds, one per label, what counts is the gain on the rows that the present model is not confident about: those
-        that a next stage would see. The gain is divided by the price to the power given: 0 is a path whatever features cost.
+    def walk(self, start: Mask, rules: Sequence[PathRule]) -> Iterator[Mask]:
+        """Yield the sets of paths from a set of features (none, or the pinned ones) to that of all, side by side.
+
+        With thresholds, what counts is the gain on the rows that the present model is not confident about: those that a next
+        stage would see.
         """
-        present = start.copy()
-        while not present.all():
-            more = self.acquisitions & ~present
-            more = more[more.any(axis=1)]
-            price = self._price(present, more) ** price_power
-            best = np.argsort(-(more @ self._gains(present, thresholds)) / price, kind="stable")[:_FITTED_PER_STEP]
-            loss = self._sums.losses(present, thresholds, present | more[best])
-            chosen = int(np.argmax((loss[0] - loss[1:]) / price[best]))
-            present = present | more[best[chosen]]
-            yield present
+        paths = [(rule, PathState(start, rule.thresholds)) for rule in rules if not start.all()]
+        while paths:
+            sets, prices = [], []
+            for (rule, state), gains in zip(paths, self._gains([state for _, state in paths]), strict=True):
+                more = self.acquisitions & ~state.present
+                more = more[more.any(axis=1)]
+                price = self._price(state.present, more) ** rule.price_power
+                best = np.argsort(-(more @ gains) / price, kind="stable")[:_FITTED_PER_STEP]
+                sets.append(state.present | more[best])
+                prices.append(price[best])
+            losses = self._sums.losses([state for _, state in paths], sets)
+            steps = zip(sets, prices, losses, strict=True)
+            chosen = [own[int(np.argmax((loss[0] - loss[1:]) / price))] for own, price, loss in steps]
+            yield from chosen
+            paths = [
+                (rule, PathState(present, rule.thresholds))
+                for (rule, _), present in zip(paths, chosen, strict=True)
+                if not present.all()
+            ]
 
     def rank_acquisitions(self) -> Mask:
         """Return all single acquisitions, the one that gains most for its price first."""
         none = np.zeros(self.acquisitions.shape[1], dtype=np.bool_)
-        gains = self.acquisitions @ self._gains(none, None)
+        gains = self.acquisitions @ self._gains([PathState(none, None)])[0]
         return self.acquisitions[np.argsort(-gains / self._price(none, self.acquisitions), kind="stable")]
 
     def _price(self, present: Mask, more: Mask) -> Floats:
         extra = self._units.cost(present | more) - self._units.cost(present[None])
         return np.asarray(np.maximum(extra, self._least), dtype=np.float64)
 
-    def _gains(self, present: Mask, thresholds: Sequence[float] | None) -> Floats:
+    def _gains(self, states: Sequence[PathState]) -> list[Floats]:
         """Return about how much the loss would fall with each feature, less what chance gains."""
-        gain = self._sums.gains(present, thresholds)
-        gains = np.bincount(self._feature, gain, minlength=len(self._widths)) - self._widths
-        return np.asarray(np.maximum(gains, 1e-9), dtype=np.float64)
+        n = len(self._widths)
+        gains = [np.bincount(self._feature, gain, minlength=n) - self._widths for gain in self._sums.gains(states)]
+        return [np.asarray(np.maximum(each, 1e-9), dtype=np.float64) for each in gains]
 
 
 class _RowsHere:
@@ -107,18 +139,24 @@ class _RowsHere:
         widths = part.fitted.encoder.widths
         self._feature = np.repeat(np.arange(len(widths)), widths)
 
-    def gains(self, present: Mask, thresholds: Sequence[float] | None) -> Floats:
+    def gains(self, states: Sequence[PathState]) -> list[Floats]:
         """Return the score test of each column."""
-        probabilities = self._probabilities(present)
-        counted = self._counted(probabilities, thresholds)
+        return list(map(self._gain, states))
+
+    def losses(self, states: Sequence[PathState], sets: Sequence[Mask]) -> list[Floats]:
+        """Return the losses of the present model and of sets."""
+        return list(map(self._loss, states, sets))
+
+    def _gain(self, state: PathState) -> Floats:
+        probabilities = self._probabilities(state.present)
+        counted = self._counted(probabilities, state.thresholds)
         slope = self._columns.T @ ((self._truth - probabilities) * counted[:, None])
         curvature = self._squares.T @ (probabilities * (1.0 - probabilities) * counted[:, None])
         return score_test(slope, curvature)
 
-    def losses(self, present: Mask, thresholds: Sequence[float] | None, sets: Mask) -> Floats:
-        """Return the losses of the present model and of sets."""
-        before = self._probabilities(present)
-        counted = self._counted(before, thresholds)
+    def _loss(self, state: PathState, sets: Mask) -> Floats:
+        before = self._probabilities(state.present)
+        counted = self._counted(before, state.thresholds)
         return np.array([log_loss(each, self._target, counted) for each in (before, *self._fitted(sets))])
 
     def _counted(self, probabilities: Floats, thresholds: Sequence[float] | None) -> Floats:

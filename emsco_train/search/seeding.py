@@ -17,6 +17,7 @@ from emsco_train.designs.chromosome import DesignSpace, Population, unique_rows
 from emsco_train.designs.genes import Genes
 from emsco_train.search.design_bench import DesignBench
 from emsco_train.search.genetic.pareto import spread_over_front
+from emsco_train.search.greedy import PathRule
 from emsco_train.search.pace import AdaptiveBatches, OnStep, Step
 from emsco_train.search.recombination import recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
@@ -70,12 +71,12 @@ def _collect_sets(
     pinned = np.zeros((1, space.n), dtype=np.bool_)
     pinned[:, list(space.pinned)] = True
     start = genes.expand_sets(pinned)[0]
-    ways = itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))
+    rules = list(itertools.starmap(PathRule, itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))))
     n = len(start)
     steps = min(n, _MAX_STEPS)
-    walks = itertools.chain.from_iterable(itertools.islice(paths.path(start, level, power), steps) for level, power in ways)
+    walks = itertools.islice(paths.walk(start, rules), len(rules) * steps)
     found = [np.ones(n, dtype=np.bool_), *(paths.rank_acquisitions()[:_MAX_SINGLES] | start)]
-    found.extend(_until(deadline, walks, 4 * steps, on_step))
+    found.extend(_until(deadline, walks, len(rules) * steps, on_step))
     sets = np.unique(genes.cover_sets(np.array(found)), axis=0)
     # The small ones first: they are quick, and the last ones may be left out.
     sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
