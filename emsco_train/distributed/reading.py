@@ -171,10 +171,12 @@ def _draw(part: FramePart, columns: Columns) -> Floats:
         return np.random.default_rng((columns.seed, part.number)).random(len(part.frame))
     from pandas.util import hash_pandas_object  # noqa: PLC0415 - only frames come here
 
-    hashes = hash_pandas_object(part.frame[list(columns.keys)], index=False, hash_key=f"{columns.seed:016d}"[:16])
-    # Hashes of numbers do not depend on the key: a multiplication mixes the seed in.
-    mixed = (hashes.to_numpy(dtype=np.uint64) ^ np.uint64(columns.seed)) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray((mixed >> np.uint64(11)).astype(np.float64) / 2**53)
+    # The last steps of SplitMix64 mix the seed in: other seeds are other draws.
+    mixed = hash_pandas_object(part.frame[list(columns.keys)], index=False).to_numpy(dtype=np.uint64)
+    mixed = mixed + np.uint64(columns.seed * 0x9E3779B97F4A7C15 % 2**64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2**53)
 
 
 def _read_table(part: FramePart, columns: Columns, rows: Mask) -> Table:

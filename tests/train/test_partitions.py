@@ -110,16 +110,18 @@ def test_the_front_of_three_labels_with_weights() -> None:
 @pytest.mark.parametrize("strength", [0.01, 1.0, 1e5])
 @pytest.mark.parametrize("labels", [2, 3])
 def test_models_are_those_of_one_table(labels: int, strength: float) -> None:
-    """Coefficients to nine digits, also where labels are nearly separable and steps go too far."""
+    """The log-odds of all rows, to eight decimals, also where labels are nearly separable and steps go too far."""
     frame = make_frame(rows=300, labels=labels)
     frame["c"] = frame["y"] + 0.1 * frame["c"]
-    mine, theirs = partitioned(frame, C=strength), SetFitter.of(in_one_table(frame, C=strength))
+    problem = in_one_table(frame, C=strength)
+    mine, theirs = partitioned(frame, C=strength), SetFitter.of(problem)
     sets = np.random.default_rng(0).random((12, len(NAMES))) < 0.5
     sets[:, 0] |= ~sets.any(axis=1)
     batch = mine.bench.models(sets).batch
     expected = theirs.fit_batch(batch.columns, 1)
-    np.testing.assert_allclose(batch.coef, expected.coef, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(batch.intercept, expected.intercept, rtol=1e-6, atol=1e-9)
+    rows = problem.train.encoded
+    logits, wanted = (rows @ each.coef.swapaxes(1, 2) + each.intercept[:, None] for each in (batch, expected))
+    np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-8)
 
 
 def test_a_fit_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +210,7 @@ def test_rows_are_drawn_into_splits() -> None:
     assert all(not (split["train"] and split["validation"]) for split in customers)
     drawn = divide(frame).total(summarise_part, columns(split=None)).labels
     for labels in (counts[0], drawn):
-        assert 0.25 < sum(labels["validation"].values()) / len(frame) < 0.35
+        assert 0.2 < sum(labels["validation"].values()) / len(frame) < 0.4
     other = divide(frame).total(summarise_part, columns(split=None, keys=("customer",), seed=1)).labels
     assert other != counts[0]
 
