@@ -69,7 +69,7 @@ class PartitionedEvaluator(DesignEvaluator):
         threshold: int,
         rows: int,
     ) -> None:
-        super().__init__(units, rows)
+        super().__init__(units, rows, rows)
         self._partitions = partitions
         self._fit = fit
         self._thresholds = thresholds
