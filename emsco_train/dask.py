@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
-import dask
-from distributed import Client, Future, LocalCluster, default_client
-
 from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.stage_settings import ClassWeight
@@ -43,7 +40,7 @@ def make_problem(
     increasing: Sequence[str] = (),
     decreasing: Sequence[str] = (),
     seed: int = 0,
-    client: Client | None = None,
+    client: Any = None,
 ) -> PartitionedProblem:
     """Describe the rows of a Dask DataFrame as a search problem; its `search` finds designs, its `export` writes a bundle.
 
@@ -68,7 +65,7 @@ def make_problem(
     seed
         Of the draw.
     client
-        Of the cluster; None: the client that this process has, or else one of a new local cluster, which `close` ends.
+        A `distributed.Client`; None: the one that this process has, or else one of a new local cluster, which `close` ends.
 
     Examples
     --------
@@ -109,8 +106,11 @@ def make_problem(
 class _FramePartitions:
     """The partitions of a frame, read anew for each function: none stays in memory."""
 
-    def __init__(self, client: Client, frame: Any) -> None:
+    def __init__(self, client: Any, frame: Any) -> None:
+        import dask  # noqa: PLC0415 - an extra
+
         self._client = client
+        self._delay = dask.delayed
         number = dask.delayed(FramePart, pure=True)
         self._parts = [number(place, part) for place, part in enumerate(frame.to_delayed())]
 
@@ -123,16 +123,16 @@ class _FramePartitions:
         """Return what a function makes of each partition, kept on the workers."""
         return _KeptPartitions(self._client, self._submit(function, message))
 
-    def _submit(self, function: Callable[[FramePart, Message], Any], message: Message) -> list[Future]:
-        task = dask.delayed(function, pure=False)
-        futures: list[Future] = self._client.compute([task(part, message) for part in self._parts])
+    def _submit(self, function: Callable[[FramePart, Message], Any], message: Message) -> list[Any]:
+        task = self._delay(function, pure=False)
+        futures: list[Any] = self._client.compute([task(part, message) for part in self._parts])
         return futures
 
 
 class _KeptPartitions:
     """What the workers keep of each partition; the scheduler knows how to make it again."""
 
-    def __init__(self, client: Client, parts: list[Future]) -> None:
+    def __init__(self, client: Any, parts: list[Any]) -> None:
         self._client = client
         self._parts = parts
 
@@ -145,13 +145,13 @@ class _KeptPartitions:
         """Return what a function makes of each partition, kept on its worker."""
         return _KeptPartitions(self._client, self._submit(function, message))
 
-    def _submit(self, function: Callable[[Any, Message], Any], message: Message) -> list[Future]:
+    def _submit(self, function: Callable[[Any, Message], Any], message: Message) -> list[Any]:
         # Dask makes a task of its own of a long message, which workers pass on to each other.
-        futures: list[Future] = self._client.map(_call, self._parts, function=function, message=message, pure=False)
+        futures: list[Any] = self._client.map(_call, self._parts, function=function, message=message, pure=False)
         return futures
 
 
-def _add_up(client: Client, futures: list[Future]) -> Any:
+def _add_up(client: Any, futures: list[Any]) -> Any:
     """Return the sum of results in a fixed order: added on the workers, until there are few."""
     while len(futures) > _FAN_IN:
         groups = [futures[start : start + _FAN_IN] for start in range(0, len(futures), _FAN_IN)]
@@ -167,10 +167,12 @@ def _add(results: list[Any]) -> Any:
     return reduce(operator.add, results)
 
 
-def _find_client(client: Client | None) -> tuple[Client, Callable[[], object]]:
+def _find_client(client: Any) -> tuple[Any, Callable[[], object]]:
     """Return the client to use, and how to end what was started for it."""
     if client is not None:
         return client, bool
+    from distributed import Client, LocalCluster, default_client  # noqa: PLC0415 - an extra, and slow to load
+
     try:
         return default_client(), bool
     except ValueError:

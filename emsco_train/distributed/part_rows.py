@@ -110,7 +110,7 @@ class PartRows:
         """Return the bits of the validation rows; sets that it lacks are scored by these models."""
         with self._lock:
             if thresholds not in self._caches:
-                planes = 2 * len(thresholds) + (self.layout.labels - 1).bit_length()
+                planes = 2 * len(thresholds) + ((self.layout.labels - 1).bit_length() if self.layout.labels > 2 else 0)
                 least = _FEWEST_SETS * planes * 8 * -(-len(self.target) // 64)
                 scorer = _Scorer(self, models, thresholds)
                 self._caches[thresholds] = scorer, BitCache(scorer, self.target, thresholds, max_bytes=max(_BIT_BYTES, least))

@@ -243,3 +243,10 @@ def test_what_cannot_be_searched_is_refused() -> None:
     refused("too large to standardise", frame.assign(a=frame["a"] * 1e300))
     refused("which are not columns", frame, DesignError, options={"z": FeatureOptions()})
     refused("holds vectors", frame.assign(a=[[1.0, 2.0]] * 200), DesignError)
+
+
+def test_a_frame_of_partitions_is_not_read_into_one_process() -> None:
+    """`Problem.of` says where such frames go."""
+    frame = type("Frame", (), {"npartitions": 2, "columns": ["a"]})()
+    with pytest.raises(DataError, match=r"use `emsco_train\.dask\.make_problem`"):
+        Problem.of(frame, [0, 1])
