@@ -123,6 +123,9 @@ class _FramePartitions:
         """Return what a function makes of each partition, kept on the workers."""
         return _KeptPartitions(self._client, self._submit(function, message))
 
+    def release(self) -> None:
+        """Do nothing: no partition stays in memory."""
+
     def _submit(self, function: Callable[[FramePart, Message], Any], message: Message) -> list[Any]:
         task = self._delay(function, pure=False)
         futures: list[Any] = self._client.compute([task(part, message) for part in self._parts])
@@ -144,6 +147,11 @@ class _KeptPartitions:
     def transform(self, function: Callable[[Any, Message], Any], message: Message) -> _KeptPartitions:
         """Return what a function makes of each partition, kept on its worker."""
         return _KeptPartitions(self._client, self._submit(function, message))
+
+    def release(self) -> None:
+        """Let the workers forget the partitions."""
+        for part in self._parts:
+            part.release()
 
     def _submit(self, function: Callable[[Any, Message], Any], message: Message) -> list[Any]:
         # Dask makes a task of its own of a long message, which workers pass on to each other.

@@ -36,11 +36,14 @@ class PartitionedStages:
 
     def __init__(self, logistic: PartitionedLogistic) -> None:
         self._fits = FitCache(logistic, max_bytes=_MODEL_BYTES)
+        self._width = logistic.columns
         self.intercepts = logistic.intercepts
 
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
-        raise NotImplementedError("stages of partitions are fitted by `fit_batch`")
+        chosen = np.zeros((1, self._width), dtype=np.bool_)
+        chosen[0, columns] = True
+        return self._fits.fit(chosen, workers=1).model(0, columns)
 
     def fit_batch(self, sets: Mask, workers: int = 1) -> LogisticBatch:
         """Fit the logistic regressions of many column sets [sets, columns]."""

@@ -113,6 +113,7 @@ class PartitionedLogistic:
     ) -> None:
         self._partitions = partitions
         self.intercepts = intercepts_of_shares(label_weight / label_weight.sum())
+        self.columns = len(reach)
         self._reach = reach
         self._penalty = 1.0 / C
         self._signs = signs if signs.any() else None

@@ -49,6 +49,9 @@ class Partitions(Protocol[Part_co]):
     def transform(self, function: Callable[[Part_co, Message], Part], message: Message) -> Partitions[Part]:
         """Return what a function makes of each part, kept where the part is."""
 
+    def release(self) -> None:
+        """Let the parts go."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalPartitions(Generic[Part]):
@@ -71,3 +74,6 @@ class LocalPartitions(Generic[Part]):
     def transform(self, function: Callable[[Part, Message], Any], message: Message) -> LocalPartitions[Any]:
         """Return what a function makes of each part."""
         return LocalPartitions([function(part, message) for part in self.parts])
+
+    def release(self) -> None:
+        """Do nothing: they go with this object."""

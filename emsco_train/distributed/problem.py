@@ -155,7 +155,10 @@ class PartitionedProblem:
         stages = PartitionedStages(logistic)
         label_rows = counts["validation"].tolist()
         bench = PartitionedBench(problem, rows, stages, label_rows=label_rows, train_rows=train_rows, stop=stop)
-        return cls(problem, bench, stages, close)
+        made = cls(problem, bench, stages, close)
+        # Callbacks are called in reverse order: the rows go first.
+        made._closing.callback(rows.release)
+        return made
 
     def search(
         self,

@@ -106,3 +106,18 @@ def test_a_worker_killed_in_mid_run_changes_nothing(client: Any, folder: str, ex
     assert len(killed) == 1
     assert killed[0] not in client.run(os.getpid).values()
     assert_equal_fronts(front, expected)
+
+
+def test_a_cluster_is_started_and_ended_where_there_is_none(client: Any, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a client, a local cluster has the rows, until the problem is closed; rows are drawn where no column says more."""
+    from emsco_train.dask import make_problem
+
+    def no_client() -> None:
+        raise ValueError
+
+    monkeypatch.setattr(distributed, "default_client", no_client)
+    frame = dask_frames.read_parquet(folder, columns=[*COSTS, "label"])
+    with make_problem(frame, "label", costs=COSTS, threshold=0.85) as problem:
+        assert 0.25 < problem.bench.items / ROWS < 0.35
+        assert problem.bench.evaluator()(np.zeros((1, len(COSTS)), dtype=np.int8)).accepted[0] > 0
+    assert client.status == "running"

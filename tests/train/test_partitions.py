@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from emsco_runtime import Cascade
 from emsco_runtime.bundle.summary import summarise_costs
+from emsco_train.dask import make_problem
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
@@ -250,3 +251,22 @@ def test_a_frame_of_partitions_is_not_read_into_one_process() -> None:
     frame = type("Frame", (), {"npartitions": 2, "columns": ["a"]})()
     with pytest.raises(DataError, match=r"use `emsco_train\.dask\.make_problem`"):
         Problem.of(frame, [0, 1])
+
+
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_read() -> None:
+    """One clear line each; Dask itself is not needed for that."""
+
+    def frame(*names: str) -> Any:
+        return type("Frame", (), {"columns": list(names), "to_delayed": list})()
+
+    table = frame("a", "b", "label", "split")
+    with pytest.raises(DataError, match="frame is list: expected a Dask DataFrame"):
+        make_problem([[1, 2]], "label")
+    with pytest.raises(DataError, match="no column 'spam'; the frame has: a, b, label, split"):
+        make_problem(table, "spam")
+    with pytest.raises(DesignError, match="validation is 1: expected a share between 0 and 1"):
+        make_problem(table, "label", validation=1)
+    with pytest.raises(DesignError, match="split and split_by were given"):
+        make_problem(table, "label", split="split", split_by="a")
+    with pytest.raises(DataError, match="a search needs two features or more"):
+        make_problem(frame("a", "label"), "label")
