@@ -10,6 +10,7 @@ The rooms, in the order of the data::
     guarantee   bounds on errors, certificates, the choice under a largest error
     export      golden items, verification through the runtime, and the bundle
     estimator   all of it as a scikit-learn estimator
+    distributed all of it on rows that stay in partitions;  dask: those of a Dask DataFrame
     runs        all of it on files: tables -> a run folder -> a bundle;  report: its page
 
 Needs the extra: ``pip install 'emsco[train]'``. Importing this package is fast: a name is loaded when it is first used.

@@ -86,5 +86,5 @@ def _greedy_sets(problem: Problem) -> Iterator[Mask]:
     rows, labels = problem.train, len(problem.labels)
     settings = problem.settings if problem.settings.is_logistic else StageSettings()
     fitter = StageFitter(rows.encoded, rows.target, labels, None, settings, rows.encoder.one_hot_groups)
-    paths = GreedyPaths(problem, CostUnits.of(problem.meter, problem.names), fitter)
+    paths = GreedyPaths.of(problem, CostUnits.of(problem.meter, problem.names), fitter)
     yield from paths.path(np.zeros(len(problem.names), dtype=np.bool_), None, 1.0)

@@ -20,10 +20,10 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.directions import Directions
-from emsco_train.data.features import most_common
+from emsco_train.data.features import typical_code
 from emsco_train.errors import DataError
 
-__all__ = ["Block", "BlockEncoder"]
+__all__ = ["Block", "BlockEncoder", "make_block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +143,23 @@ class BlockEncoder:
 
 
 def _fit_block(feature: Feature, codes: Floats) -> Block:
-    present = codes[~np.isnan(codes)]
-    if feature.kind == "categorical" and (present >= 0).any():
-        # One that is not listed (-1) is no category to fill a gap with, however common.
-        present = present[present >= 0]
-    fill = float(np.median(present)) if feature.kind in ("numeric", "vector") else most_common(present)
-    impute = feature.missing == "impute"
+    fill = typical_code(feature, codes)
     if feature.kind == "categorical":
-        return Block(feature.name, len(feature.categories), impute, fill, 0.0, 1.0)
+        return make_block(feature, fill)
     filled = np.where(np.isnan(codes), fill, codes)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(filled.mean()), float(filled.std())
     if not np.isfinite(scale):
         raise DataError(_overflow_message(feature.name, filled))
+    return make_block(feature, fill, mean, scale, len(filled))
+
+
+def make_block(feature: Feature, fill: float, mean: float = 0.0, scale: float = 1.0, rows: int = 0) -> Block:
+    """Return the block of a feature, given the code that fills gaps; of numbers, mean and deviation of so many filled ones."""
     # Rounding leaves a constant column a deviation of about this much; dividing by it would amplify noise.
-    if scale <= len(filled) * np.finfo(np.float64).eps * abs(mean):
+    if scale <= rows * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0
-    return Block(feature.name, 0, impute, fill, mean, scale)
+    return Block(feature.name, len(feature.categories), feature.missing == "impute", fill, mean, scale)
 
 
 def _overflow_message(name: str, values: Floats) -> str:

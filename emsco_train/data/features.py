@@ -25,7 +25,22 @@ from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_integer
 from emsco_train.support.validation_errors import first_error
 
-__all__ = ["AUTO", "Auto", "FeatureOptions", "Kind", "encode_table", "find_gaps", "first_codes", "infer_features", "most_common"]
+__all__ = [
+    "AUTO",
+    "Auto",
+    "ColumnSummary",
+    "FeatureOptions",
+    "Kind",
+    "check_option_names",
+    "declared_kind",
+    "encode_table",
+    "find_gaps",
+    "first_codes",
+    "infer_features",
+    "most_common",
+    "typical_code",
+    "with_fallback",
+]
 
 Kind: TypeAlias = Literal["numeric", "boolean", "categorical", "vector"]
 
@@ -87,14 +102,16 @@ def infer_features(
     ('numeric', 2.0, ('a', 'b'), 'b')
     """
     overrides = {} if options is None else options
-    unknown_names = [name for name in overrides if name not in table.columns]
-    if unknown_names:
-        raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(table.names)}")
+    check_option_names(overrides, table.names)
     selected = table.select(names)
-    return tuple(
-        _infer_feature(name, selected.columns[name], name in table.categorical, overrides.get(name, FeatureOptions()), costs)
-        for name in names
-    )
+    return tuple(_infer_feature(name, selected, overrides.get(name, FeatureOptions()), costs) for name in names)
+
+
+def check_option_names(options: Mapping[str, FeatureOptions], names: Sequence[str]) -> None:
+    """Raise if there are options for a feature that is not among these."""
+    unknown_names = [name for name in options if name not in names]
+    if unknown_names:
+        raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(names)}")
 
 
 def encode_table(features: Sequence[Feature], table: Table, where: str) -> Floats:
@@ -122,43 +139,113 @@ def most_common(codes: Floats) -> float:
     return float(values[np.argmax(counts)])
 
 
-def _infer_feature(name: str, values: Array, is_declared_categorical: bool, options: FeatureOptions, costs: CostModel) -> Feature:  # noqa: FBT001
-    missing_mask = find_gaps(values)
-    if missing_mask.all():
-        raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
-    kind = options.kind or ("categorical" if is_declared_categorical else _infer_kind(name, values, missing_mask))
-    if (kind == "vector") != (values.ndim == 2):
-        raise DesignError(
-            f"the option kind={kind!r} does not fit {name!r}, a column of {'vectors' if values.ndim == 2 else 'values'}"
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """What is to be known of a column to describe its feature; the summaries of the parts of a column add up.
+
+    Parameters
+    ----------
+    kind
+        Of its values; None: all are gaps.
+    width
+        Numbers of each value.
+    first_gap
+        The first row with a gap, counted within its part; None: there is no gap.
+    categories
+        How many rows have each, where they are categories.
+    """
+
+    name: str
+    kind: Kind | None
+    width: int
+    first_gap: int | None
+    categories: Counter[str]
+
+    @classmethod
+    def of(cls, name: str, values: Array, kind: Kind | None) -> ColumnSummary:
+        """Summarise values; `kind` is what the user or the source says that they are, None to find it out."""
+        missing_mask = find_gaps(values)
+        is_empty = bool(missing_mask.all())
+        found = kind or (None if is_empty else _infer_kind(name, values, missing_mask))
+        if found is not None and (found == "vector") != (values.ndim == 2):
+            raise DesignError(
+                f"the option kind={found!r} does not fit {name!r}, a column of {'vectors' if values.ndim == 2 else 'values'}"
+            )
+        return cls(
+            name,
+            None if is_empty else found,
+            values.shape[1] if values.ndim == 2 else 1,
+            int(np.argmax(missing_mask)) if missing_mask.any() else None,
+            _count_categories(name, values, missing_mask) if found == "categorical" else Counter(),
         )
-    if options.missing == "forbid" and missing_mask.any():
-        row = int(np.argmax(missing_mask))
-        raise DataError(f'column {name!r}, row {row}: a gap, and its option is missing="forbid"; fill it, or choose "impute"')
-    if options.unknown == "ignore" and kind != "categorical":
-        raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
-    categories = _find_categories(name, values, missing_mask, options.min_category) if kind == "categorical" else ()
-    try:
-        feature = Feature(
-            name=name,
-            kind=kind,
-            width=values.shape[1] if values.ndim == 2 else 1,
-            categories=categories,
-            cost=float(costs.features[name]),
-            missing=options.missing or ("impute" if missing_mask.any() else "forbid"),
-            unknown=options.unknown or ("ignore" if kind == "categorical" else "fail"),
-        ).with_groups(costs.groups_of(name))
-    except ValidationError as error:
-        # Names and categories are the user's words, and the bundle format cannot hold all of them.
-        fault = first_error(error)
-        detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
-        raise DataError(f"column {name!r}: {detail}") from None
-    codes = _encode_column(feature, values, "training")
-    fallback = (
-        _default_fallback(feature, codes[~missing_mask & (codes >= 0)] if kind == "categorical" else codes[~missing_mask])
-        if isinstance(options.fallback, Auto)
-        else _check_fallback(feature, options.fallback)
-    )
+
+    def __add__(self, other: ColumnSummary) -> ColumnSummary:
+        """Return the summary of both parts together."""
+        kinds = {part.kind: part for part in (other, self) if part.kind is not None}
+        if len(kinds) > 1 or (kinds and self.width != other.width):
+            raise DataError(
+                f"column {self.name!r} mixes kinds: some parts are {self.kind}, others {other.kind}, of {self.width} and "
+                f"{other.width} numbers; use one kind, or `features={{{self.name!r}: FeatureOptions(kind='categorical')}}`"
+            )
+        kind = next(iter(kinds), None)
+        first_gap = other.first_gap if self.first_gap is None else self.first_gap
+        return ColumnSummary(self.name, kind, self.width, first_gap, self.categories + other.categories)
+
+    def describe(self, options: FeatureOptions, costs: CostModel) -> Feature:
+        """Return the feature, still without a fallback."""
+        name, kind = self.name, self.kind
+        if kind is None:
+            raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
+        if options.missing == "forbid" and self.first_gap is not None:
+            gap = f'column {name!r}, row {self.first_gap}: a gap, and its option is missing="forbid"'
+            raise DataError(f'{gap}; fill it, or choose "impute"')
+        if options.unknown == "ignore" and kind != "categorical":
+            raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
+        try:
+            return Feature(
+                name=name,
+                kind=kind,
+                width=self.width,
+                categories=_common_categories(name, self.categories, options.min_category) if kind == "categorical" else (),
+                cost=float(costs.features[name]),
+                missing=options.missing or ("forbid" if self.first_gap is None else "impute"),
+                unknown=options.unknown or ("ignore" if kind == "categorical" else "fail"),
+            ).with_groups(costs.groups_of(name))
+        except ValidationError as error:
+            # Names and categories are the user's words, and the bundle format cannot hold all of them.
+            fault = first_error(error)
+            detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+            raise DataError(f"column {name!r}: {detail}") from None
+
+
+def declared_kind(name: str, table: Table, options: FeatureOptions) -> Kind | None:
+    """Return the kind of a column that the user or the source of the table says; None: neither does."""
+    return options.kind or ("categorical" if name in table.categorical else None)
+
+
+def with_fallback(feature: Feature, options: FeatureOptions, fill: Floats) -> Feature:
+    """Return the feature with its fallback; by default `fill` [width], the median or the most common code."""
+    given = options.fallback
+    fallback = _as_raw_value(feature, fill) if isinstance(given, Auto) else _check_fallback(feature, given)
     return feature.model_copy(update={"fallback": fallback})
+
+
+def typical_code(feature: Feature, codes: Floats) -> float:
+    """Return the median of the numbers of a column, or its most common other code: what fills gaps; gaps are left out."""
+    present = codes[~np.isnan(codes)]
+    if feature.kind in ("numeric", "vector"):
+        return float(np.median(present))
+    if feature.kind == "categorical" and (present >= 0).any():
+        # One that is not listed (-1) is no category to fill a gap with, however common.
+        present = present[present >= 0]
+    return most_common(present)
+
+
+def _infer_feature(name: str, table: Table, options: FeatureOptions, costs: CostModel) -> Feature:
+    values = table.columns[name]
+    feature = ColumnSummary.of(name, values, declared_kind(name, table, options)).describe(options, costs)
+    codes = _encode_column(feature, values, "training").reshape(len(values), feature.width)
+    return with_fallback(feature, options, np.array([typical_code(feature, column) for column in codes.T]))
 
 
 def find_gaps(values: Array) -> Mask:
@@ -197,12 +284,7 @@ def _value_kind(value: object) -> Kind:
     return "categorical" if isinstance(value, str) else "numeric"
 
 
-def _find_categories(name: str, values: Array, missing_mask: Mask, min_rows: int) -> tuple[str, ...]:
-    # Text is counted at once: a long table has a million of them.
-    if set(map(type, values.tolist())) <= {str, type(None)}:
-        found = Counter(value for value in values.tolist() if value is not None)
-    else:
-        found = _count_categories(name, values, missing_mask)
+def _common_categories(name: str, found: Counter[str], min_rows: int) -> tuple[str, ...]:
     kept = sorted(category for category, rows in found.items() if rows >= min_rows)
     if not kept:
         most = max(found.values())
@@ -214,6 +296,9 @@ def _find_categories(name: str, values: Array, missing_mask: Mask, min_rows: int
 
 
 def _count_categories(name: str, values: Array, missing_mask: Mask) -> Counter[str]:
+    # Text is counted at once: a long table has a million of them.
+    if set(map(type, values.tolist())) <= {str, type(None)}:
+        return Counter(value for value in values.tolist() if value is not None)
     found: Counter[str] = Counter()
     for row, value in enumerate(values.tolist()):
         if not missing_mask[row]:
@@ -236,13 +321,13 @@ def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
     return codes
 
 
-def _default_fallback(feature: Feature, codes: Floats) -> RawValue:
+def _as_raw_value(feature: Feature, codes: Floats) -> RawValue:
     if feature.kind == "vector":
-        return tuple(np.median(codes, axis=0).tolist())
+        return tuple(codes.tolist())
+    code = float(codes[0])
     if feature.kind == "numeric":
-        return float(np.median(codes))
-    mode = int(most_common(codes))
-    return bool(mode) if feature.kind == "boolean" else feature.categories[mode]
+        return code
+    return bool(code) if feature.kind == "boolean" else feature.categories[int(code)]
 
 
 def _check_fallback(feature: Feature, fallback: RawValue) -> RawValue:

@@ -477,7 +477,7 @@ def _build_problem(
     warn_low_thresholds(thresholds, labels)
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
-    warn_class_weight(target, labels, class_weight)
+    warn_class_weight(np.bincount(target, minlength=len(labels)), labels, class_weight)
     # By the deviations, not by what penalties make of them.
     warn_outliers([replace(own, curve=made.curve) for own, made in zip(plain.blocks, encoder.blocks, strict=True)], train.codes)
     return Problem(

@@ -19,7 +19,7 @@ from emsco_train.data.features import FeatureOptions, first_codes
 from emsco_train.data.labelled_rows import LabelledRows, Split
 from emsco_train.data.provenance import versions
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
-from emsco_train.data.stage_settings import ClassWeight, row_weights
+from emsco_train.data.stage_settings import ClassWeight, label_weights
 from emsco_train.data.table import Table
 from emsco_train.data.table_check import check_columns
 from emsco_train.errors import (
@@ -128,12 +128,15 @@ def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptio
         warnings.warn(text, TableWarning, stacklevel=_caller_stacklevel())
 
 
-def warn_class_weight(target: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
-    """Warn when class weights differ: the confidence of a model is then not the probability of being right."""
-    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=None)
-    if weights is None or weights.max() <= _MIN_WEIGHT_RATIO * weights.min():
+def warn_class_weight(rows: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
+    """Warn when class weights differ: the confidence of a model is then not the probability of being right.
+
+    `rows` are the train rows of each label.
+    """
+    weights = label_weights(class_weight, labels, rows.astype(np.float64))
+    if weights.max() <= _MIN_WEIGHT_RATIO * weights.min():
         return
-    shown = [f"{label!r}: {weights[np.argmax(target == position)]:.3g}" for position, label in enumerate(labels[:10])]
+    shown = [f"{label!r}: {weight:.3g}" for label, weight in zip(labels[:10], weights.tolist(), strict=False)]
     text = (
         f"class_weight ({', '.join(shown)}) shifts the probabilities, so a confidence is no longer the probability of being right"
     )

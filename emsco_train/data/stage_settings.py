@@ -24,6 +24,7 @@ __all__ = [
     "check_sample_weight",
     "check_upgrade",
     "import_sklearn",
+    "label_weights",
     "row_weights",
 ]
 
@@ -174,11 +175,17 @@ def row_weights(
     rows = np.ones(len(target)) if sample_weight is None else _check_train_weights(sample_weight, target, labels)
     if class_weight is None:
         return rows
+    by_label = np.bincount(target, weights=rows, minlength=len(labels)).astype(np.float64)
+    return np.asarray(label_weights(class_weight, labels, by_label)[target] * rows)
+
+
+def label_weights(class_weight: ClassWeight, labels: tuple[Label, ...], rows: Floats) -> Floats:
+    """Return the class weight of each label, of which there are so many rows."""
+    if class_weight is None:
+        return np.ones(len(labels))
     if class_weight == "balanced":
-        per_label = rows.sum() / (len(labels) * np.bincount(target, weights=rows, minlength=len(labels)))
-    else:
-        per_label = _label_weights(class_weight, labels)
-    return np.asarray(rows * per_label[target])
+        return np.asarray(rows.sum() / (len(labels) * rows))
+    return _label_weights(class_weight, labels)
 
 
 def check_sample_weight(sample_weight: Any, count: int) -> Floats:

@@ -70,6 +70,10 @@ class Table:
             return data
         if isinstance(data, Mapping):
             return _build_table([(key, data[key]) for key in data], names)
+        if hasattr(data, "npartitions"):
+            raise DataError(
+                "a Dask DataFrame is not read into one process: use `emsco_train.dask.make_problem`, or its `compute()`"
+            )
         if is_arrow_table(data) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
             # Looking up a duplicate name gives several columns, so duplicates are refused first.
             keys = list(data.column_names if is_arrow_table(data) else data.columns)

@@ -26,7 +26,18 @@ from emsco_train.logistic.row_blocks import RowBlocks
 from emsco_train.logistic.set_kernels import begin_set, fit_sets, score_sets
 from emsco_train.support.stop_flag import StopFlag
 
-__all__ = ["LogisticBatch", "LogisticModel", "LogisticProblem", "TopLabels", "softmax", "top_labels"]
+__all__ = [
+    "LogisticBatch",
+    "LogisticModel",
+    "LogisticProblem",
+    "TopLabels",
+    "arrange_rows",
+    "check_converged",
+    "intercepts_of_shares",
+    "keep_signs",
+    "softmax",
+    "top_labels",
+]
 
 # The last step changed no log-odds by more than this, so no probability by more than a quarter of it; the steps shrink at least
 # by half, and one more, whose slope is known, is added at the end.
@@ -133,26 +144,12 @@ class LogisticProblem:
             raise DataError(
                 f"label {int(np.argmin(share > 0.0))} (by position) has no row of any weight: give it some, or drop it"
             )
-        targets = one_hot[:, 1:] if labels == 2 else one_hot
         self.rows, self.columns = encoded.shape
         row_blocks = RowBlocks.of(encoded, one_hot_groups)
         self._order = row_blocks.layout.order
-        weighted = np.ascontiguousarray(row_blocks.arrange(row_weights[:, None])[:, 0])
-        with np.errstate(over="ignore"):
-            single_precision = row_blocks.values.astype(np.float32)
-        self._rows = TrainingRows(
-            row_blocks.runs,
-            row_blocks.values,
-            single_precision,
-            row_blocks.arrange(targets),
-            weighted,
-            float(row_weights.sum()),
-            1.0 / C,
-            self._stop.array,
-        )
-        intercepts = np.log(share[1:] / share[0]) if labels == 2 else np.log(share) - np.log(share).mean()
+        self._rows = arrange_rows(row_blocks, one_hot, row_weights, 1.0 / C, self._stop)
         with self._stop.stoppable():
-            self._anchor = _make_anchor(self._rows, intercepts)
+            self._anchor = _make_anchor(self._rows, intercepts_of_shares(share))
 
     def fit(self, columns: Mask, start: LogisticBatch | None = None, *, workers: int = 1) -> LogisticBatch:
         """Fit feature sets, given by their columns [sets, columns]; a set that does not converge raises `FitError`.
@@ -164,19 +161,7 @@ class LogisticProblem:
         then weigh 0, until there is none.
         """
         batch = self._fit_freely(columns, start, workers)
-        if self._signs is None:
-            return batch
-        sets, coef, intercept, passes = batch.columns.copy(), batch.coef, batch.intercept, batch.passes
-        while True:
-            # One logit: there are two labels.
-            agreement = coef[:, 0] * self._signs
-            wrong = np.flatnonzero((agreement < 0.0).any(axis=1))
-            if not len(wrong):
-                return LogisticBatch(batch.columns, coef, intercept, passes)
-            sets[wrong] &= ~_worse_half(agreement[wrong])
-            again = self._fit_freely(sets[wrong], None, workers)
-            coef[wrong], intercept[wrong] = again.coef, again.intercept
-            passes[wrong] += again.passes
+        return keep_signs(batch, self._signs, lambda sets: self._fit_freely(sets, None, workers))
 
     def _fit_freely(self, columns: Mask, start: LogisticBatch | None, workers: int) -> LogisticBatch:
         """Fit sets with weights of any sign."""
@@ -197,7 +182,7 @@ class LogisticProblem:
 
         with self._stop.stoppable():
             _run_in_parallel(work, len(sets), self._affordable_workers(sets, workers), self._stop.array)
-        self._check_converged(sets, passes)
+        check_converged(sets, passes, self.rows)
         return LogisticBatch(sets, table[:, :, 1:][:, :, np.argsort(order)], table[:, :, 0], passes)
 
     def _affordable_workers(self, sets: Mask, workers: int) -> int:
@@ -205,15 +190,57 @@ class LogisticProblem:
         widest = int(sets.sum(axis=1).max(initial=0))
         return max(1, min(workers, MAX_FIT_BYTES // fit_bytes(widest, self._rows.targets.shape[1])))
 
-    def _check_converged(self, sets: Mask, passes: Ints) -> None:
-        failed = np.flatnonzero(passes <= 0)
-        if len(failed):
-            named = ", ".join(map(str, np.flatnonzero(sets[failed[0]])))
-            raise FitError(
-                f"logistic regression on {sets[failed[0]].sum()} columns and {self.rows} rows did not converge "
-                f"(set {failed[0]} of {len(sets)}; columns {named}): values of very different size or a very large C are the "
-                "usual cause; lower C, or drop or rescale extreme columns"
-            )
+
+def check_converged(sets: Mask, passes: Ints, rows: int) -> None:
+    """Raise if the fit of a set [sets, columns] on so many rows did not converge, where its passes are not above 0."""
+    failed = np.flatnonzero(passes <= 0)
+    if len(failed):
+        named = ", ".join(map(str, np.flatnonzero(sets[failed[0]])))
+        raise FitError(
+            f"logistic regression on {sets[failed[0]].sum()} columns and {rows} rows did not converge "
+            f"(set {failed[0]} of {len(sets)}; columns {named}): values of very different size or a very large C are the "
+            "usual cause; lower C, or drop or rescale extreme columns"
+        )
+
+
+def arrange_rows(row_blocks: RowBlocks, one_hot: Floats, weights: Floats, penalty: float, stop: StopFlag) -> TrainingRows:
+    """Return training rows as the passes see them, given their labels [rows, labels] as 0 and 1, and their weights [rows]."""
+    targets = one_hot[:, 1:] if one_hot.shape[1] == 2 else one_hot
+    with np.errstate(over="ignore"):
+        single_precision = row_blocks.values.astype(np.float32)
+    weighted = np.ascontiguousarray(row_blocks.arrange(weights[:, None])[:, 0])
+    return TrainingRows(
+        row_blocks.runs,
+        row_blocks.values,
+        single_precision,
+        row_blocks.arrange(targets),
+        weighted,
+        float(weights.sum()),
+        penalty,
+        stop.array,
+    )
+
+
+def intercepts_of_shares(share: Floats) -> Floats:
+    """Return the intercepts of the model without columns, one per logit, given the share of each label."""
+    return np.asarray(np.log(share[1:] / share[0]) if len(share) == 2 else np.log(share) - np.log(share).mean())
+
+
+def keep_signs(batch: LogisticBatch, signs: Ints | None, fit: Callable[[Mask], LogisticBatch]) -> LogisticBatch:
+    """Return fitted sets in which no weight has a sign that it may not have; `fit` fits those again that need it."""
+    if signs is None:
+        return batch
+    sets, coef, intercept, passes = batch.columns.copy(), batch.coef, batch.intercept, batch.passes
+    while True:
+        # One logit: there are two labels.
+        agreement = coef[:, 0] * signs
+        wrong = np.flatnonzero((agreement < 0.0).any(axis=1))
+        if not len(wrong):
+            return LogisticBatch(batch.columns, coef, intercept, passes)
+        sets[wrong] &= ~_worse_half(agreement[wrong])
+        again = fit(sets[wrong])
+        coef[wrong], intercept[wrong] = again.coef, again.intercept
+        passes[wrong] += again.passes
 
 
 def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> TopLabels:

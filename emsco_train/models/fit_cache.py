@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Mask
-from emsco_train.logistic.regression import LogisticBatch, LogisticProblem
+from emsco_train.logistic.regression import LogisticBatch
 
-__all__ = ["FitCache"]
+__all__ = ["FitCache", "SetFits"]
 
 # What a model takes beside its coefficients, about.
 _ENTRY_BYTES = 512
+
+
+class SetFits(Protocol):
+    """Fits feature sets, such as a `LogisticProblem`."""
+
+    def fit(self, columns: Mask, *, workers: int = 1) -> LogisticBatch:
+        """Fit sets given by their columns [sets, columns]."""
 
 
 class _Entry(NamedTuple):
@@ -28,7 +35,7 @@ class FitCache:
     A model depends on its set alone: one that was kept is the one that would be fitted again, to the last bit.
     """
 
-    def __init__(self, problem: LogisticProblem, *, max_bytes: int = 2**26) -> None:
+    def __init__(self, problem: SetFits, *, max_bytes: int = 2**26) -> None:
         self._problem = problem
         self._left = max_bytes
         self._entries: dict[bytes, _Entry] = {}

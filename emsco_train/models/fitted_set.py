@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from emsco_train.models.stage_model import StageFitter, StageModel, has_exact_gr
 from emsco_train.models.temperature import TemperatureScaling
 from emsco_train.support.stop_flag import StopFlag
 
-__all__ = ["FittedSet", "ProblemFitters", "SetFitter", "StageDecisions"]
+__all__ = ["FittedSet", "ProblemFitters", "SetFitter", "SetStages", "StageDecisions"]
 
 # Rows whose scores alone and among others are compared, and how far apart these may be: far less than what counts as near a
 # threshold.
@@ -128,6 +129,20 @@ class FittedSet:
         return StageDecisions(scores, label, confident)
 
 
+class SetStages(Protocol):
+    """Fits stage models on columns of the rows that it has, such as a `StageFitter`."""
+
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the models are logistic regressions, which `fit_batch` fits."""
+
+    def fit(self, columns: Ints, /) -> StageModel:
+        """Fit the model of one stage, whose inputs are these columns, in this order."""
+
+    def fit_batch(self, sets: Mask, workers: int, /) -> LogisticBatch:
+        """Fit the logistic regressions of many column sets [sets, columns]."""
+
+
 class SetFitter:
     """Fits feature sets of one table: what all of them share is made once.
 
@@ -139,7 +154,7 @@ class SetFitter:
         self,
         encoder: BlockEncoder,
         codes: Floats,
-        stages: StageFitter,
+        stages: SetStages,
         labels: int,
         calibrator: SetCalibrator | None = None,
         part: int | None = None,

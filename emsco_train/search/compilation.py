@@ -29,7 +29,7 @@ from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, S
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask
 from emsco_train.search.exact.set_bits import SetLayout
 from emsco_train.search.genetic.added_volume import added_volume
-from emsco_train.search.scoring.chain_splicing import splice_chain
+from emsco_train.search.scoring.chain_splicing import count_splices, keep_uncovered
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.support.compiled import is_cached, pause_gc
 
@@ -71,7 +71,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
     score_sets: (_CUBE, _RUNS, _INDICES, _CUBE, _SET_MASKS, _INDEX_TABLE, _MATRIX),
     count_exits: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _INDICES, _INDEX_TABLE, _INDEX_TABLE),
     count_answers: (_INDEX_TABLE, _WORD_TABLE, _WORD_TABLE, _WORD_CUBE, _INDICES, _INDICES, int64[:, :, ::1]),
-    splice_chain: (
+    count_splices: (
         _INDICES,
         _WORD_TABLE,
         _WORD_TABLE,
@@ -80,10 +80,12 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
         _INDICES,
         int64,
         boolean,
-        _INDEX_TABLE,
+        boolean,
         int64,
         _INDEX_TABLE,
+        _INDEX_TABLE,
     ),
+    keep_uncovered: (_INDICES, _INDEX_TABLE, _INDEX_TABLE, _INDEX_TABLE, int64, _INDEX_TABLE),
     added_volume: (_MATRIX, _INDICES, int64, _VECTOR),
     walk_designs: (
         _SET_LAYOUT,
@@ -103,7 +105,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set),  # the longest parts of `fit_sets`
     *(score_sets, count_exits, count_answers),  # what every search needs
-    *(splice_chain, added_volume),  # what every genetic search needs beside these
+    *(count_splices, keep_uncovered, added_volume),  # what every genetic search needs beside these
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 

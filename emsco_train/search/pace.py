@@ -103,7 +103,7 @@ class EvaluationInterrupted(Exception):
 
 
 class AdaptiveBatches:
-    """Cuts work into batches that take about a quarter of a second each.
+    """Cuts work into batches that take about so many seconds each, a quarter of one unless told otherwise.
 
     Examples
     --------
@@ -112,8 +112,9 @@ class AdaptiveBatches:
     [slice(0, 4, None), slice(4, 14, None), slice(14, 30, None)]
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, seconds: float = _TARGET_S) -> None:
         self._clock = clock
+        self._seconds = seconds
         self._size = float(_FIRST_BATCH)
 
     def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
@@ -131,10 +132,10 @@ class AdaptiveBatches:
             begin = part.stop
 
     def _adapt(self, count: int, seconds: float) -> None:
-        change = _TARGET_S / max(seconds, 1e-9)
+        change = self._seconds / max(seconds, 1e-9)
         wanted = count * min(max(change, 1 / _MAX_CHANGE), _MAX_CHANGE)
         # A small last batch says little against a larger size.
-        self._size = max(self._size, wanted) if seconds <= _TARGET_S else max(1.0, wanted)
+        self._size = max(self._size, wanted) if seconds <= self._seconds else max(1.0, wanted)
 
 
 class BatchedEvaluator:
@@ -146,7 +147,8 @@ class BatchedEvaluator:
     def __init__(self, evaluator: Evaluator, deadline: float | None) -> None:
         self._evaluator = evaluator
         self._deadline = deadline
-        self._batches = AdaptiveBatches()
+        # One whose rows are far away may ask for longer batches, which wait less often.
+        self._batches = AdaptiveBatches(seconds=getattr(evaluator, "batch_seconds", _TARGET_S))
 
     def __call__(self, population: Population, on_batch: Callable[[int], object] | None = None) -> Objectives:
         """Return the objectives of compressed chromosomes, or raise `EvaluationInterrupted` with those there are.

@@ -16,9 +16,8 @@ import numpy as np
 from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.designs.chromosome import Population, compress
 from emsco_train.search.genetic.pareto import first_minima, objective_points, spread_over_front
-from emsco_train.search.scoring.bit_cache import pack_bits
-from emsco_train.search.scoring.chain_splicing import splice_chain
-from emsco_train.search.scoring.evaluator import CachedEvaluator, GeneEvaluator, cumulative_sets
+from emsco_train.search.scoring.chain_splicing import keep_uncovered
+from emsco_train.search.scoring.evaluator import DesignEvaluator, GeneEvaluator, cumulative_sets
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
 __all__ = ["distinct_sets", "drop_idle_stages", "recombine_sets"]
@@ -49,7 +48,7 @@ class _Chains:
 
 
 def recombine_sets(
-    evaluator: CachedEvaluator | GeneEvaluator, sets: Mask, *, max_stages: int, keep_all: bool, deadline: float | None = None
+    evaluator: DesignEvaluator | GeneEvaluator, sets: Mask, *, max_stages: int, keep_all: bool, deadline: float | None = None
 ) -> Population:
     """Return the front of the chains of some sets of features, or of genes [sets, genes], as chromosomes.
 
@@ -58,7 +57,6 @@ def recombine_sets(
     """
     if not len(sets):
         return np.zeros((0, evaluator.n), dtype=np.int8)
-    stored = evaluator.stored_sets(sets)
     singles = np.full((len(sets), max_stages), -1, dtype=np.int64)
     singles[:, 0] = np.arange(len(sets))
     like = evaluator(np.where(sets, 0, -1).astype(np.int8))
@@ -69,17 +67,18 @@ def recombine_sets(
     # Two sets that are bad designs by themselves may be a good one together: so every pair is tried.
     waiting = list(chains.rows[:_MAX_PAIRED])
     chains = chains.front(like)
-    masks, expanded = pack_bits(sets), set[bytes]()
+    expanded = set[bytes]()
     for _ in range(_MAX_ROUNDS):
         found = np.empty((_MAX_FOUND, max_stages), dtype=np.int64)
         known = np.concatenate([chains.vectors, np.empty((_MAX_FOUND, 3), dtype=np.int64)])
         size = count = len(chains.rows)
-        for row in waiting:
+        started = [np.ascontiguousarray(row[row >= 0]) for row in waiting]
+        counted = evaluator.count_splices(sets, started, max_stages, keep_all=keep_all)
+        for row, chain in zip(waiting, started, strict=True):
             if deadline is not None and time.monotonic() >= deadline:
                 return _chromosomes(chains.rows, sets)
             expanded.add(row.tobytes())
-            chain = np.ascontiguousarray(row[row >= 0])
-            count += splice_chain(chain, masks, *stored, evaluator.rows, keep_all, known, count, found[count - size :])
+            count += keep_uncovered(chain, *next(counted), known, count, found[count - size :])
         rows = np.concatenate([chains.rows, found[: count - size]])
         chains = _Chains(rows, known[:count]).front(like)
         chosen = chains.rows[spread_over_front(chains.objectives(like), _MAX_EXPANDED)]
@@ -95,7 +94,7 @@ def distinct_sets(population: Population) -> Mask:
     return np.unique(sets[valid], axis=0)
 
 
-def drop_idle_stages(population: Population, evaluator: CachedEvaluator | GeneEvaluator, *, keep_all: bool) -> Population:
+def drop_idle_stages(population: Population, evaluator: DesignEvaluator | GeneEvaluator, *, keep_all: bool) -> Population:
     """Return designs without the stages that accept no item: their features are acquired by the next stage.
 
     What a last such stage acquires is left out, unless all features are kept. No objective gets worse.

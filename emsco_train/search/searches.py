@@ -22,6 +22,7 @@ from emsco_train.designs.chromosome import Indices, Population, unique_rows
 from emsco_train.designs.front import Front
 from emsco_train.designs.genes import Genes
 from emsco_train.errors import DesignError
+from emsco_train.search.design_bench import DesignBench
 from emsco_train.search.exact_search import MAX_SECONDS, is_affordable, search_exactly
 from emsco_train.search.gene_choice import choose_exact_genes, choose_genes
 from emsco_train.search.genetic.checkpoint import Checkpoints
@@ -170,7 +171,7 @@ def run_evolve(
     on_progress: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     time_limit: float | None = None,
-    workbench: Workbench | None = None,
+    workbench: DesignBench | None = None,
     threshold: int = 0,
     start: Population | None = None,
 ) -> Outcome:
@@ -222,7 +223,7 @@ def run_evolve(
     limit, asked = TimeLimit.of(time_limit), settings or Settings()
     genes = choose_genes(problem, asked)
     chosen = asked.for_genes(genes)
-    bench = workbench or Workbench(problem, jobs=worker_count(jobs))
+    bench: DesignBench = workbench or Workbench(problem, jobs=worker_count(jobs))
     evaluator = GeneEvaluator(bench.evaluator(threshold, chosen.objective), genes)
     with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
         found = evolve_population(
@@ -246,7 +247,7 @@ def run_evolve(
             with suppress(FitStopped):
                 population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
     front = bench.front(bench.designs(genes.expand(population), ties.tolist(), threshold))
-    return Outcome(front, "evolve", stopped, designs, bench.bits.fits, genes, polished)
+    return Outcome(front, "evolve", stopped, designs, bench.fits, genes, polished)
 
 
 def run_exhaustive(
@@ -373,7 +374,7 @@ def run_search(
 
 
 def _first_designs(
-    bench: Workbench,
+    bench: DesignBench,
     threshold: int,
     genes: Genes,
     settings: Settings,
@@ -450,7 +451,7 @@ def name_time_limit(problem: Problem, limit: TimeLimit) -> Iterator[None]:
 
 
 def _bind_to_problem(
-    checkpoints: Checkpoints, problem: Problem, bench: Workbench | None, threshold: int, start: Population | None
+    checkpoints: Checkpoints, problem: Problem, bench: DesignBench | None, threshold: int, start: Population | None
 ) -> Checkpoints:
     """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
     if checkpoints.problem:

@@ -15,12 +15,12 @@ import numpy as np
 from emsco_runtime.support.arrays import Mask
 from emsco_train.designs.chromosome import DesignSpace, Population, unique_rows
 from emsco_train.designs.genes import Genes
+from emsco_train.search.design_bench import DesignBench
 from emsco_train.search.genetic.pareto import spread_over_front
-from emsco_train.search.greedy import GreedyPaths
+from emsco_train.search.greedy import PathRule
 from emsco_train.search.pace import AdaptiveBatches, OnStep, Step
 from emsco_train.search.recombination import recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
-from emsco_train.search.workbench import Workbench
 from emsco_train.support.stop_flag import FitStopped
 
 __all__ = ["fit_start", "seed_designs"]
@@ -32,7 +32,7 @@ _SEEDED_SHARE = 1 / 3
 
 
 def seed_designs(
-    bench: Workbench,
+    bench: DesignBench,
     threshold: int,
     genes: Genes,
     space: DesignSpace,
@@ -64,25 +64,26 @@ def fit_start(designs: Population, space: DesignSpace) -> Population:
 
 
 def _collect_sets(
-    bench: Workbench, threshold: int, genes: Genes, space: DesignSpace, deadline: float | None, on_step: OnStep | None
+    bench: DesignBench, threshold: int, genes: Genes, space: DesignSpace, deadline: float | None, on_step: OnStep | None
 ) -> Mask:
     """Return the sets of genes along the paths, of single acquisitions, and of all genes, as far as time allows; fitted."""
-    paths = GreedyPaths(bench.problem, bench.units, bench.stage_fitter())
+    paths = bench.greedy_paths()
     pinned = np.zeros((1, space.n), dtype=np.bool_)
     pinned[:, list(space.pinned)] = True
     start = genes.expand_sets(pinned)[0]
-    ways = itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))
+    rules = list(itertools.starmap(PathRule, itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))))
     n = len(start)
     steps = min(n, _MAX_STEPS)
-    walks = itertools.chain.from_iterable(itertools.islice(paths.path(start, level, power), steps) for level, power in ways)
+    walks = itertools.islice(paths.walk(start, rules), len(rules) * steps)
     found = [np.ones(n, dtype=np.bool_), *(paths.rank_acquisitions()[:_MAX_SINGLES] | start)]
-    found.extend(_until(deadline, walks, 4 * steps, on_step))
+    found.extend(_until(deadline, walks, len(rules) * steps, on_step))
     sets = np.unique(genes.cover_sets(np.array(found)), axis=0)
     # The small ones first: they are quick, and the last ones may be left out.
     sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
     done = 0
     try:
-        for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(genes.expand_sets(sets[part]))):
+        batches = AdaptiveBatches(seconds=bench.evaluator(threshold).batch_seconds)
+        for part, _ in batches.run(len(sets), lambda part: bench.fit_sets(genes.expand_sets(sets[part]))):
             done = part.stop
             if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:
                 break

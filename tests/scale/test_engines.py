@@ -40,7 +40,7 @@ def test_spark(work: Work, spark: Any, way: str) -> None:
 
 
 def test_spark_predict_batch_udf(work: Work, spark: Any) -> None:
-    """`predict_batch_udf`: a column of structs, from arrays of the columns that it names; without `degraded`, since it knows no booleans."""
+    """`predict_batch_udf`: a column of structs from arrays of columns; without `degraded`, since it knows no booleans."""
     import pandas as pd
     from pyspark.ml.functions import predict_batch_udf
     from pyspark.sql.pandas.types import from_arrow_schema

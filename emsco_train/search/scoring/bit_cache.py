@@ -48,7 +48,7 @@ class BitCache:
 
     def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
         self._scorer = scorer
-        self._target = target
+        self.target = target
         self._levels = [ThresholdLevels(threshold) for threshold in thresholds]
         self.items = len(target)
         self.words = -(-self.items // 64)
@@ -120,7 +120,7 @@ class BitCache:
         for start in range(0, len(scores.label), step):
             part = slice(row + start, row + min(start + step, len(scores.label)))
             label, confidence = scores.label[start : start + step], scores.confidence[start : start + step]
-            hit = label == self._target
+            hit = label == self.target
             for index, level in enumerate(self._levels):
                 confident = confidence >= level.required_confidence(label)
                 self._confident[index, part] = pack_bits(confident)

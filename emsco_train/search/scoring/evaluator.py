@@ -1,7 +1,12 @@
-"""`CachedEvaluator`: objectives of whole populations, from packed bits; `GeneEvaluator`, the same for chromosomes by genes."""
+"""`DesignEvaluator`: objectives of whole populations, from counts; `CachedEvaluator` counts packed bits.
+
+`GeneEvaluator` is the same for chromosomes by genes.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +16,12 @@ from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.costs.units import CostUnits
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.genes import Genes
-from emsco_train.search.scoring.bit_cache import BitCache, Words, unpack_bits
+from emsco_train.search.scoring.bit_cache import BitCache, pack_bits, unpack_bits
+from emsco_train.search.scoring.chain_splicing import SPLICE_FIGURES, count_splices, most_splices
 from emsco_train.search.scoring.exit_counting import count_answers, count_exits
 from emsco_train.search.scoring.objectives import Counts, Objectives
 
-__all__ = ["CachedEvaluator", "ExitCounts", "GeneEvaluator", "cumulative_sets"]
+__all__ = ["CachedEvaluator", "DesignEvaluator", "ExitCounts", "GeneEvaluator", "cumulative_sets"]
 
 # The units of items that all count 1, for compiled code.
 _ALIKE = np.zeros(0, dtype=np.int64)
@@ -42,7 +48,56 @@ class ExitCounts:
     full_cost: Counts
 
 
-class CachedEvaluator:
+class DesignEvaluator(ABC):
+    """Objectives of designs, from counts of the items that leave at each stage; where the items are, subclasses know.
+
+    There are so many `items`; `rows` is the same, or their units.
+    """
+
+    # Designs that are evaluated at a time should take about so many seconds.
+    batch_seconds = 0.25
+
+    def __init__(self, units: CostUnits, items: int, rows: int) -> None:
+        self.units = units
+        self.items = items
+        self.n = len(units.features)
+        self.rows = rows
+        free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
+        full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
+        # Where some feature set costs nothing, one hundredth of the full cost is added to both sides of the cost ratio.
+        self.offset = 0.01 * full_cost * self.rows if free else 0.0
+
+    def __call__(self, population: Population) -> Objectives:
+        """Return the objectives of compressed chromosomes [designs, features]."""
+        exits = self.exits(population)
+        accepted = exits.accepted.sum(axis=1)
+        cost = (exits.accepted * exits.cost).sum(axis=1) + (self.rows - accepted) * exits.full_cost
+        return Objectives(accepted, exits.right.sum(axis=1), cost, self.rows, self.offset, self.units.scale)
+
+    def exits(self, population: Population) -> ExitCounts:
+        """Return at which stage the items leave each of these designs."""
+        sets, valid = cumulative_sets(population)
+        accepted, right = self.count_exits(population)
+        cost = np.zeros(valid.shape, dtype=np.int64)
+        cost[valid] = self.units.cost(sets[valid])
+        return ExitCounts(accepted, right, cost, cost.max(axis=1))
+
+    @abstractmethod
+    def count_exits(self, population: Population) -> tuple[Counts, Counts]:
+        """Return the items accepted at each stage [designs, stages], and those of them with the right label."""
+
+    @abstractmethod
+    def answers(self, population: Population, labels: int) -> Counts:
+        """Return how designs answer [designs, 3, labels]: accepted items by their own label, by the one they get, by both."""
+
+    @abstractmethod
+    def count_splices(
+        self, sets: Mask, chains: Sequence[Ints], max_stages: int, *, keep_all: bool
+    ) -> Iterator[tuple[Ints, Counts]]:
+        """Yield what can be made of each chain of some sets [sets, features], as `count_splices` says, and its figures."""
+
+
+class CachedEvaluator(DesignEvaluator):
     """The evaluator of a search, at one of the thresholds of a cache of feature sets.
 
     `row_units` are how much each item counts, as `row_units` makes them; None: all count 1. `objective_units` are how much each
@@ -57,58 +112,56 @@ class CachedEvaluator:
         row_units: Ints | None = None,
         objective_units: Ints | None = None,
     ) -> None:
+        super().__init__(units, bits.items, bits.items if row_units is None else int(row_units.sum()))
         self._bits = bits
-        self._units = units
         self._threshold = threshold
         self._row_units = row_units
         self._objective_units = objective_units
-        self.n = len(units.features)
-        self.items = bits.items
-        self.rows = bits.items if row_units is None else int(row_units.sum())
-        free = bool((units.cost(np.eye(self.n, dtype=np.bool_)) == 0).any())
-        full_cost = int(units.cost(np.ones((1, self.n), dtype=np.bool_))[0])
-        # Where some feature set costs nothing, one hundredth of the full cost is added to both sides of the cost ratio.
-        self.offset = 0.01 * full_cost * self.rows if free else 0.0
 
     def __call__(self, population: Population) -> Objectives:
         """Return the objectives of compressed chromosomes [designs, features]."""
-        exits = self.exits(population)
-        accepted = exits.accepted.sum(axis=1)
-        cost = (exits.accepted * exits.cost).sum(axis=1) + (self.rows - accepted) * exits.full_cost
+        plain = super().__call__(population)
         if self._objective_units is None:
-            return Objectives(accepted, exits.right.sum(axis=1), cost, self.rows, self.offset, self._units.scale)
+            return plain
         chains = self._locate(*cumulative_sets(population))
         valued, right = (counts.sum(axis=1) for counts in self._count(chains, self._objective_units))
         total = int(self._objective_units.sum())
         # The mean cost is still per row: the scale makes up for the other total.
-        return Objectives(valued, right, cost, total, self.offset, self._units.scale * self.rows / total)
+        return Objectives(valued, right, plain.cost, total, self.offset, self.units.scale * self.rows / total)
 
-    def exits(self, population: Population) -> ExitCounts:
-        """Return at which stage the items leave each of these designs."""
-        sets, valid = cumulative_sets(population)
-        accepted, right = self._count(self._locate(sets, valid), self._row_units)
-        cost = np.zeros(valid.shape, dtype=np.int64)
-        cost[valid] = self._units.cost(sets[valid])
-        return ExitCounts(accepted, right, cost, cost.max(axis=1))
+    def count_exits(self, population: Population) -> tuple[Counts, Counts]:
+        """Return the items accepted at each stage [designs, stages], and those of them with the right label."""
+        return self._count(self._locate(*cumulative_sets(population)), self._row_units)
 
-    def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
-        """Return the confident and right bits of sets [sets, features], their cost, and the items' units (none: all count 1)."""
-        places = self._bits.locate(sets)
-        units = _ALIKE if self._row_units is None else self._row_units
-        confident, right = self._bits.confident(self._threshold), self._bits.right(self._threshold)
-        return confident[places], right[places], self._units.cost(sets), units
-
-    def answers(self, population: Population, target: Ints, labels: int) -> Counts:
-        """Return how designs answer [designs, 3, labels]: accepted items by their own label, by the one they get, by both.
-
-        `target` holds the position of each item's label.
-        """
+    def answers(self, population: Population, labels: int) -> Counts:
+        """Return how designs answer [designs, 3, labels]: accepted items by their own label, by the one they get, by both."""
         chains = self._locate(*cumulative_sets(population))
         counts = np.zeros((len(chains), 3, labels), dtype=np.int64)
-        units = np.zeros(0, dtype=np.int64) if self._row_units is None else self._row_units
+        units = _ALIKE if self._row_units is None else self._row_units
         bits = self._bits.confident(self._threshold), self._bits.right(self._threshold), self._bits.answers()
-        count_answers(chains, *bits, target.astype(np.int64, copy=False), units, counts)
+        count_answers(chains, *bits, self._bits.target.astype(np.int64, copy=False), units, counts)
         return counts
+
+    def count_splices(
+        self, sets: Mask, chains: Sequence[Ints], max_stages: int, *, keep_all: bool
+    ) -> Iterator[tuple[Ints, Counts]]:
+        """Yield what can be made of each chain of some sets [sets, features], as `count_splices` says, and its figures."""
+        yield from self.splices_of_part(sets, chains, max_stages, keep_all=keep_all, whole=True)
+
+    def splices_of_part(
+        self, sets: Mask, chains: Sequence[Ints], max_stages: int, *, keep_all: bool, whole: bool
+    ) -> Iterator[tuple[Ints, Counts]]:
+        """Yield the same; unless `whole`, the items are a part of all, and its figures are to be added to those of others."""
+        places = self._bits.locate(sets)
+        # Copies: the places stay valid until the next call alone.
+        confident, right = self._bits.confident(self._threshold)[places], self._bits.right(self._threshold)[places]
+        units = _ALIKE if self._row_units is None else self._row_units
+        stored = pack_bits(sets), confident, right, self.units.cost(sets), units
+        for chain in chains:
+            most = most_splices(len(sets), len(chain))
+            splices, figures = np.empty((most, 3), dtype=np.int64), np.empty((most, SPLICE_FIGURES), dtype=np.int64)
+            count = count_splices(chain, *stored, self.rows, keep_all, whole, max_stages, splices, figures)
+            yield splices[:count], figures[:count]
 
     def _locate(self, sets: Mask, valid: Mask) -> Ints:
         """Return the place of each stage's feature set in the bits [designs, stages]; -1 after the last stage."""
@@ -145,7 +198,7 @@ class CachedEvaluator:
 class GeneEvaluator:
     """The evaluator of a search whose chromosomes have a stage for each gene."""
 
-    evaluator: CachedEvaluator
+    evaluator: DesignEvaluator
     genes: Genes
 
     @property
@@ -163,6 +216,11 @@ class GeneEvaluator:
         """Number of items, or of their units."""
         return self.evaluator.rows
 
+    @property
+    def batch_seconds(self) -> float:
+        """Seconds that the designs evaluated at a time should take."""
+        return self.evaluator.batch_seconds
+
     def __call__(self, population: Population) -> Objectives:
         """Return the objectives of compressed chromosomes [designs, genes]."""
         return self.evaluator(self.genes.expand(population))
@@ -171,9 +229,11 @@ class GeneEvaluator:
         """Return at which stage the items leave designs [designs, genes]."""
         return self.evaluator.exits(self.genes.expand(population))
 
-    def stored_sets(self, sets: Mask) -> tuple[Words, Words, Counts, Ints]:
-        """Return what the evaluator of features does, for sets of genes [sets, genes]."""
-        return self.evaluator.stored_sets(self.genes.expand_sets(sets))
+    def count_splices(
+        self, sets: Mask, chains: Sequence[Ints], max_stages: int, *, keep_all: bool
+    ) -> Iterator[tuple[Ints, Counts]]:
+        """Yield what the evaluator of features does, for sets of genes [sets, genes]."""
+        return self.evaluator.count_splices(self.genes.expand_sets(sets), chains, max_stages, keep_all=keep_all)
 
 
 def cumulative_sets(population: Population) -> tuple[Mask, Mask]:

@@ -1,0 +1,1 @@
+"""Training on rows in partitions: sums and counts of each partition are added up, and rows stay where they are."""

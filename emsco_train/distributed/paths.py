@@ -1,0 +1,139 @@
+"""The sums of greedy paths over the train rows of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_train.distributed.part_rows import PartRows
+from emsco_train.distributed.partitions import Partitions, Sums
+from emsco_train.logistic.regression import LogisticBatch
+from emsco_train.search.greedy import LEAST_UNSURE, PathState, is_unsure, log_loss, score_test
+
+__all__ = ["PartitionedPathSums"]
+
+# Rows that are encoded at a time.
+_BLOCK_ROWS = 2**16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """Models of column sets, for each state the present one first, then those of its sets; and the thresholds of each state.
+
+    `ends` are where the models of each state end.
+    """
+
+    batch: LogisticBatch
+    thresholds: tuple[Sequence[float] | None, ...]
+    ends: tuple[int, ...]
+
+
+class PartitionedPathSums:
+    """Sums over the train rows of partitions; `fit` fits column sets [sets, columns], none of which is empty."""
+
+    def __init__(
+        self,
+        partitions: Partitions[PartRows],
+        fit: Callable[[Mask], LogisticBatch],
+        column_feature: Ints,
+        intercepts: Floats,
+        rows: int,
+    ) -> None:
+        self._partitions = partitions
+        self._fit = fit
+        self._column_feature = column_feature
+        self._intercepts = intercepts
+        self._rows = rows
+
+    def gains(self, states: Sequence[PathState]) -> list[Floats]:
+        """Return the score test of each column."""
+        asked = self._ask(states, [state.present[None][:0] for state in states])
+        unsure, whole, part = self._partitions.total(_sum_slopes, asked).arrays
+        choices = zip(self._are_unsure(states, unsure), whole, part, strict=True)
+        return [score_test(*(own if is_part else every)) for is_part, every, own in choices]
+
+    def losses(self, states: Sequence[PathState], sets: Sequence[Mask]) -> list[Floats]:
+        """Return the losses of the present model and of sets."""
+        asked = self._ask(states, sets)
+        unsure, whole, part = self._partitions.total(_sum_losses, asked).arrays
+        return [
+            (part if is_part else whole)[start:end]
+            for is_part, start, end in zip(self._are_unsure(states, unsure), (0, *asked.ends), asked.ends, strict=False)
+        ]
+
+    def _are_unsure(self, states: Sequence[PathState], unsure: Ints) -> list[bool]:
+        """Return for each state whether its unsure rows, of which there are so many, are those that count."""
+        shares = (unsure / self._rows).tolist()
+        return [state.thresholds is not None and share > LEAST_UNSURE for state, share in zip(states, shares, strict=True)]
+
+    def _ask(self, states: Sequence[PathState], sets: Sequence[Mask]) -> _Asked:
+        each = [np.concatenate([state.present[None], own]) for state, own in zip(states, sets, strict=True)]
+        columns = np.concatenate(each)[:, self._column_feature]
+        logits, filled = len(self._intercepts), columns.any(axis=1)
+        coef, intercept = np.zeros((len(columns), logits, columns.shape[1])), np.tile(self._intercepts, (len(columns), 1))
+        if filled.any():
+            fitted = self._fit(columns[filled])
+            coef[filled], intercept[filled] = fitted.coef, fitted.intercept
+        batch = LogisticBatch(columns, coef, intercept, np.ones(len(columns), dtype=np.intp))
+        ends = tuple(np.cumsum([len(own) for own in each]).tolist())
+        return _Asked(batch, tuple(state.thresholds for state in states), ends)
+
+
+def _sum_slopes(part: PartRows, asked: _Asked) -> Sums:
+    """Return, for each state, the rows that its model is unsure about; slope and curvature of all rows, and of these."""
+    states, encoder, labels = len(asked.ends), part.layout.encoder, part.layout.labels
+    unsure = np.zeros(states, dtype=np.int64)
+    whole, some = (np.zeros((states, 2, encoder.width, labels)) for _ in range(2))
+    truth = np.eye(labels)
+    for block in _blocks(part, asked):
+        squares = block.columns**2
+        for state, (probabilities, mask) in enumerate(zip(block.probabilities, block.unsure, strict=True)):
+            residual = (truth[block.target] - probabilities) * block.weights[:, None]
+            curvature = probabilities * (1.0 - probabilities) * block.weights[:, None]
+            unsure[state] += mask.sum()
+            whole[state] += block.columns.T @ residual, squares.T @ curvature
+            if mask.any():
+                some[state] += block.columns.T @ (residual * mask[:, None]), squares.T @ (curvature * mask[:, None])
+    return Sums((unsure, whole, some))
+
+
+def _sum_losses(part: PartRows, asked: _Asked) -> Sums:
+    """Return, for each state, the rows that its model is unsure about; the losses of all models on all rows, and on these."""
+    unsure = np.zeros(len(asked.ends), dtype=np.int64)
+    whole, some = np.zeros(len(asked.batch)), np.zeros(len(asked.batch))
+    for block in _blocks(part, asked):
+        begin = 0
+        for state, (end, mask) in enumerate(zip(asked.ends, block.unsure, strict=True)):
+            unsure[state] += mask.sum()
+            for index in range(begin, end):
+                whole[index] += log_loss(block.probabilities[index], block.target, block.weights)
+                some[index] += log_loss(block.probabilities[index], block.target, block.weights * mask)
+            begin = end
+    return Sums((unsure, whole, some))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some train rows: columns, labels and weights; probabilities by each model, and which rows each state is unsure about."""
+
+    columns: Floats
+    target: Ints
+    weights: Floats
+    probabilities: list[Floats]
+    unsure: list[Mask]
+
+
+def _blocks(part: PartRows, asked: _Asked) -> Iterator[_Block]:
+    batch, firsts = asked.batch, (0, *asked.ends)
+    for start in range(0, len(part.train_codes), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        columns, target = part.layout.encoder.transform(part.train_codes[rows]), part.train_target[rows]
+        probabilities = [batch.model(index).probabilities(columns[:, batch.columns[index]]) for index in range(len(batch))]
+        unsure = [
+            np.zeros(len(target), dtype=np.bool_) if thresholds is None else is_unsure(probabilities[first], thresholds)
+            for first, thresholds in zip(firsts, asked.thresholds, strict=False)
+        ]
+        yield _Block(columns, target, part.layout.label_weights[target], probabilities, unsure)

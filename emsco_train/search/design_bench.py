@@ -1,0 +1,145 @@
+"""`DesignBench`: what a search works with: an evaluator, prices in units, and designs with their figures, wherever rows are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emsco_runtime.bundle.manifest import LabelCounts
+from emsco_runtime.support.arrays import Mask
+from emsco_train.costs.units import CostUnits
+from emsco_train.data.problem import Problem
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.design import Design
+from emsco_train.designs.effective_size import standard_error
+from emsco_train.designs.front import Front
+from emsco_train.designs.precision import Precision
+from emsco_train.search.greedy import GreedyPaths
+from emsco_train.search.scoring.evaluator import DesignEvaluator, cumulative_sets
+from emsco_train.search.settings import Objective
+from emsco_train.support.stop_flag import StopFlag
+
+__all__ = ["DesignBench"]
+
+
+class DesignBench(ABC):
+    """What the genetic search of a problem works with.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    thresholds
+        For each threshold of a sweep, the confidence that each label needs.
+    items, rows
+        The validation rows, and how much they count: the same, or their units.
+    label_rows
+        The same by label.
+    stop
+        Ends the fits under way.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        thresholds: tuple[tuple[float, ...], ...],
+        *,
+        items: int,
+        rows: int,
+        label_rows: Sequence[int],
+        stop: StopFlag,
+    ) -> None:
+        self.problem = problem
+        self.thresholds = thresholds
+        self.items = items
+        self.rows = rows
+        self.label_rows = label_rows
+        self.stop = stop
+        self.units = CostUnits.of(problem.meter, problem.names, rows)
+
+    @property
+    @abstractmethod
+    def fits(self) -> int:
+        """Feature sets fitted so far."""
+
+    @abstractmethod
+    def evaluator(self, threshold: int = 0, objective: Objective = "plain") -> DesignEvaluator:
+        """Return the evaluator of designs at one of the thresholds."""
+
+    @abstractmethod
+    def fit_sets(self, sets: Mask) -> None:
+        """Fit feature sets [sets, features] that were not fitted before."""
+
+    @abstractmethod
+    def greedy_paths(self) -> GreedyPaths:
+        """Return the greedy paths of the rows that fit models."""
+
+    def designs(
+        self, population: NDArray[np.int8], ties: Iterable[int], threshold: int = 0, *, label_sizes: bool = True
+    ) -> list[Design]:
+        """Return designs with their figures on the validation rows, priced by the meter and rounded once.
+
+        `label_sizes`: where rows have groups or weights, measure also how much they say about each label, which bounds take.
+        """
+        if not len(population):
+            return []
+        evaluator = self.evaluator(threshold)
+        exits = evaluator.exits(population)
+        answers = evaluator.answers(population, len(self.problem.labels)).tolist()
+        sets, valid = cumulative_sets(population)
+        rows = self.rows
+        result = []
+        for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
+            set_costs = [self._set_cost(chosen) for chosen in sets[index][valid[index]]]
+            leaving = exits.accepted[index, : len(set_costs)].tolist()
+            accepted, right = sum(leaving), int(exits.right[index].sum())
+            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
+            cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
+            counts = Counts(self.items, accepted, right, cost, self.counted_rows())
+            leaving[-1] += rows - accepted
+            design = Design.from_counts(
+                genes,
+                self.problem.names,
+                self.thresholds[threshold],
+                counts,
+                ties=int(tied),
+                precision=self.precision(population[index], counts, leaving, set_costs, threshold, label_sizes=label_sizes),
+                labels=self._label_counts(answers[index]),
+                upgrade=self.problem.upgrade,
+            )
+            result.append(design)
+        return result
+
+    def counted_rows(self) -> int | None:
+        """Return how much the validation rows count, where that is not their number."""
+        return None
+
+    def precision(
+        self,
+        chromosome: NDArray[np.int8],  # noqa: ARG002 - for rows that are not independent, or have weights
+        counts: Counts,
+        leaving: Sequence[int],
+        set_costs: Sequence[float],
+        threshold: int,  # noqa: ARG002
+        *,
+        label_sizes: bool,  # noqa: ARG002
+    ) -> Precision:
+        """Return how much the figures of a design say, given how many rows leave at each stage, the rejected at the last."""
+        return Precision.of_counts(counts, standard_error(leaving, set_costs))
+
+    def front(self, designs: Iterable[Design]) -> Front:
+        """Return designs as a front of this problem."""
+        return Front.of_problem(self.problem, designs)
+
+    def _label_counts(self, answers: list[list[int]]) -> tuple[LabelCounts, ...]:
+        return tuple(
+            LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
+            for label, rows, accepted, accepted_as, right in zip(self.problem.labels, self.label_rows, *answers, strict=True)
+        )
+
+    def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
+        return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])
