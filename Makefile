@@ -102,6 +102,10 @@ FOLDERS := tests/project tests/spam_filter
 WHOLE := $(FOLDERS) $(shell grep -rl --include='test_*.py' '^pytestmark = pytest.mark.uncounted$$' tests)
 ANY := $(FOLDERS) $(shell grep -rl --include='test_*.py' 'mark\.uncounted' tests)
 
+# As many processes as cores are busy already, twice: more threads in each would only wait for each other.
+counted uncounted: export OMP_NUM_THREADS = 1
+counted uncounted: export OPENBLAS_NUM_THREADS = 1
+
 counted:
 	$(BIN)/coverage run -m pytest $(IN_PARALLEL) -m 'not uncounted' $(addprefix --ignore=,$(WHOLE))
 
