@@ -60,6 +60,10 @@ _LONGEST = (
     "test_cli_certify_uses.py",
     "test_cli_train.py",
     "test_cli_export.py",
+    "test_upgrade.py",
+    "test_directions.py",
+    "test_vector_training.py",
+    "test_report.py",
     "test_commands.py",
 )
 
