@@ -210,7 +210,8 @@ def test_numbers_of_uses_that_are_refused(table: MixedTable, tmp_path: Path) -> 
 
 def test_uses_count_on_in_a_run_that_is_resumed(tmp_path: Path) -> None:
     """A run that was cut short, exported and resumed has the same certify rows: its uses stay, and so does their number."""
-    search = ["--data", write_wide(tmp_path / "wide.csv"), "--threshold", "0.8", "--search", "evolve", "--generations", 3]
+    search = ["--data", write_wide(tmp_path / "wide.csv"), "--threshold", "0.8", "--stages", "straight"]
+    search += ["--search", "evolve", "--generations", 3, "--population", 20]
     out = tmp_path / "run"
     run_successfully("emsco-train", *search, "--out", out, "--time-limit", 0)
     # Before the first use, the number may still change.

@@ -20,7 +20,7 @@ from emsco_train.runs.source import Columns
 from tests.processes import run, run_expecting_error, run_successfully, without_progress
 from tests.train.sample_tables import read_rows, write_rows
 
-QUICK = ("--threshold", "0.7", "--folds", "0")
+QUICK = ("--threshold", "0.7", "--folds", "0", "--stages", "straight")
 
 
 def numbers(rows: int, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -196,7 +196,7 @@ def test_constraints_of_the_search(mixed: MixedTable, tmp_path: Path) -> None:
 def test_weights_and_penalty(tmp_path: Path) -> None:
     """--class-weight by label (numbers as labels too) and --C reach the fits, are recorded, warned of, and hold at export."""
     wide = write_wide(tmp_path / "wide.csv", 200, 3)
-    options = ["--data", wide, "--threshold", "0.8"]
+    options = ["--data", wide, "--threshold", "0.8", "--stages", "straight"]
     run_successfully("emsco-train", *options, "--out", tmp_path / "plain")
     ended = run("emsco-train", *options, "--class-weight", "0=1,1=3", "--C", "0.05", "--out", tmp_path / "run")
     assert ended.returncode == 0

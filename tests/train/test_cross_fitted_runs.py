@@ -93,6 +93,7 @@ def test_a_run_is_opened_with_its_folds(method: str, column: str | None, tmp_pat
     keys = {"client": ("--group-column", "client"), "day": ("--time-column", "day")}
     options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--max-stages", 2, "--search", method]
     options += ["--population", 20, "--generations", 3, "--folds", 4, "--max-search-rows", 120, "--seed", 7]
+    options += ["--stages", "curved" if method == "evolve" else "straight"]
     for name, key in keys.items():
         options += key if name == column else ("--drop", name)
     shown = run_successfully("emsco-train", *options, "--out", tmp_path / "run")

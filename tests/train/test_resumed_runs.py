@@ -21,7 +21,8 @@ from tests.train.sample_tables import read_rows, write_wide
 
 pytestmark = pytest.mark.uncounted
 
-SEARCH = ["--threshold", "0.8", "--search", "evolve", "--generations", "120", "--population", "40"]
+SEARCH = ["--threshold", "0.8", "--stages", "straight", "--folds", "3"]
+SEARCH += ("--search", "evolve", "--generations", "120", "--population", "40")
 # Far from the end, so that a signal comes in time; and after the first checkpoint, so that there is something to resume.
 MIDDLE = 10
 
