@@ -92,7 +92,7 @@ def main() -> None:
         writer.start()
         writer.join()
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
         ):
             print(f"{options.rows:,} rows, 2 workers", flush=True)
