@@ -49,7 +49,7 @@ def peak_mb() -> int:
 
 def search(client: Client, folder: str, settings: Settings) -> Front:
     """Search a folder of Parquet files on the cluster."""
-    started = time.perf_counter()
+    started, before = time.perf_counter(), sum(client.run(time.process_time).values())
     with make_problem(
         dask.dataframe.read_parquet(folder), "label", costs=COSTS, threshold=THRESHOLD, split="split", client=client
     ) as problem:
@@ -57,6 +57,8 @@ def search(client: Client, folder: str, settings: Settings) -> Front:
         outcome = problem.search(settings)
         seconds = time.perf_counter() - started - read
         print(f"  read {read:.0f} s, search {seconds:.0f} s, {outcome.fits} sets, {len(outcome.front)} designs", flush=True)
+        used = [sum(client.run(time.process_time).values()) - before, time.process_time()]
+        print(f"  processor time: workers {used[0]:.0f} s, client {used[1]:.0f} s since its start", flush=True)
         print(f"  client {peak_mb()} MB, workers {sorted(client.run(peak_mb).values())} MB at most", flush=True)
     return outcome.front
 
@@ -79,8 +81,9 @@ def main() -> None:
     parser.add_argument("--subset", type=int, default=200_000)
     parser.add_argument("--population", type=int, default=30)
     parser.add_argument("--generations", type=int, default=5)
+    parser.add_argument("--seeded", action=argparse.BooleanOptionalAction, default=True, help="begin along greedy paths")
     options = parser.parse_args()
-    settings = Settings(population=options.population, generations=options.generations, max_stages=4)
+    settings = Settings(population=options.population, generations=options.generations, max_stages=4, seeded=options.seeded)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as large, tempfile.TemporaryDirectory() as small:
         # In a process of its own, so that this one's memory is that of a client.
@@ -89,16 +92,16 @@ def main() -> None:
         writer.start()
         writer.join()
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
         ):
-            print(f"subset of {options.subset:,} rows, 2 workers", flush=True)
-            mine = search(client, small, settings)
             print(f"{options.rows:,} rows, 2 workers", flush=True)
             search(client, large, settings)
+            print(f"{options.subset:,} of these rows, 2 workers", flush=True)
+            mine = search(client, small, settings)
         theirs = search_here(small, settings)
         same = [(design.id, design.counts) for design in mine] == [(design.id, design.counts) for design in theirs]
-        print(f"subset: the front of one process is {'the same' if same else 'ANOTHER ONE'}, {len(theirs)} designs")
+        print(f"  its front is {'the same' if same else 'ANOTHER ONE'}, {len(theirs)} designs")
 
 
 if __name__ == "__main__":

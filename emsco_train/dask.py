@@ -185,7 +185,7 @@ def _find_client(client: Any) -> tuple[Any, Callable[[], object]]:
         return default_client(), bool
     except ValueError:
         # There is none.
-        cluster = LocalCluster(threads_per_worker=1, dashboard_address=None)
+        cluster = LocalCluster(threads_per_worker=1, dashboard_address=":0")
         own = Client(cluster)
 
         def close() -> None:

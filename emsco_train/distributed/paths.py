@@ -11,7 +11,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import Partitions, Sums
 from emsco_train.logistic.regression import LogisticBatch
-from emsco_train.search.greedy import LEAST_UNSURE, PathState, is_unsure, log_loss, score_test
+from emsco_train.search.greedy import LEAST_UNSURE, PathState, is_unsure, score_test
 
 __all__ = ["PartitionedPathSums"]
 
@@ -105,19 +105,26 @@ def _sum_losses(part: PartRows, asked: _Asked) -> Sums:
     unsure = np.zeros(len(asked.ends), dtype=np.int64)
     whole, some = np.zeros(len(asked.batch)), np.zeros(len(asked.batch))
     for block in _blocks(part, asked):
-        begin = 0
-        for state, (end, mask) in enumerate(zip(asked.ends, block.unsure, strict=True)):
+        losses = _row_losses(asked.batch, block.columns, block.target)
+        whole += block.weights @ losses
+        for state, (start, end, mask) in enumerate(zip((0, *asked.ends), asked.ends, block.unsure, strict=False)):
             unsure[state] += mask.sum()
-            for index in range(begin, end):
-                whole[index] += log_loss(block.probabilities[index], block.target, block.weights)
-                some[index] += log_loss(block.probabilities[index], block.target, block.weights * mask)
-            begin = end
+            some[start:end] += (block.weights * mask) @ losses[:, start:end]
     return Sums((unsure, whole, some))
+
+
+def _row_losses(batch: LogisticBatch, columns: Floats, target: Ints) -> Floats:
+    """Return the log loss of each row by each model [rows, models]; coefficients are 0 outside the columns of a model."""
+    logits = [columns @ batch.coef[:, label].T + batch.intercept[:, label] for label in range(batch.coef.shape[1])]
+    if len(logits) == 1:
+        return np.asarray(np.logaddexp(0.0, np.where(target == 1, -1.0, 1.0)[:, None] * logits[0]))
+    right = np.select([(target == label)[:, None] for label in range(len(logits))], logits)
+    return np.asarray(np.logaddexp.reduce(logits) - right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """Some train rows: columns, labels and weights; probabilities by each model, and which rows each state is unsure about."""
+    """Some train rows: columns, labels and weights; for each state the probabilities of its model, and its unsure rows."""
 
     columns: Floats
     target: Ints
@@ -127,13 +134,13 @@ class _Block:
 
 
 def _blocks(part: PartRows, asked: _Asked) -> Iterator[_Block]:
-    batch, firsts = asked.batch, (0, *asked.ends)
+    batch, firsts = asked.batch, (0, *asked.ends[:-1])
     for start in range(0, len(part.train_codes), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         columns, target = part.layout.encoder.transform(part.train_codes[rows]), part.train_target[rows]
-        probabilities = [batch.model(index).probabilities(columns[:, batch.columns[index]]) for index in range(len(batch))]
+        probabilities = [batch.model(first).probabilities(columns[:, batch.columns[first]]) for first in firsts]
         unsure = [
-            np.zeros(len(target), dtype=np.bool_) if thresholds is None else is_unsure(probabilities[first], thresholds)
-            for first, thresholds in zip(firsts, asked.thresholds, strict=False)
+            np.zeros(len(target), dtype=np.bool_) if thresholds is None else is_unsure(present, thresholds)
+            for present, thresholds in zip(probabilities, asked.thresholds, strict=True)
         ]
         yield _Block(columns, target, part.layout.label_weights[target], probabilities, unsure)

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import CostSummary, Expected, StageExits
+from emsco_runtime.bundle.manifest import CostSummary, Expected, Feature, StageExits
 from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.curves.additive_fit import CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
@@ -37,7 +37,7 @@ from emsco_train.distributed.bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.fits import PartitionedLogistic
 from emsco_train.distributed.part_rows import RowLayout, arrange_part
 from emsco_train.distributed.partitions import Partitions
-from emsco_train.distributed.reading import Columns, Encoding, FramePart, code_part, sample_part, summarise_part
+from emsco_train.distributed.reading import Columns, Encoding, FramePart, PartSummary, code_part, sample_part, summarise_part
 from emsco_train.distributed.statistics import LearntColumns, learn_columns
 from emsco_train.errors import DataError, DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
@@ -103,26 +103,20 @@ class PartitionedProblem:
         check_option_names(columns.options, columns.names)
         summary = frames.total(summarise_part, columns)
         labels = _check_labels(summary.labels)
+        counts = {split: np.array([rows[label] for label in labels]) for split, rows in summary.labels.items()}
+        described = _describe_features(summary, columns, cost_model)
+        directions.check(described, labels)
         thresholds = resolve_thresholds(options.threshold, labels)
         warn_low_thresholds(thresholds, labels)
-        described = tuple(
-            column.describe(columns.options.get(column.name, FeatureOptions()), cost_model) for column in summary.columns
-        )
-        vector = next((feature.name for feature in described if feature.kind == "vector"), None)
-        if vector is not None:
-            raise DesignError(f"column {vector!r} holds vectors, which rows in partitions cannot have yet: give single columns")
-        directions.check(described, labels)
-        counts = {split: np.array([rows[label] for label in labels]) for split, rows in summary.labels.items()}
-        train_rows = int(counts["train"].sum())
+        warn_class_weight(counts["train"], labels, options.class_weight)
+        train_rows, label_rows = int(counts["train"].sum()), counts["validation"].tolist()
         coded = frames.transform(code_part, Encoding(columns, described, labels))
         learnt = learn_columns(coded, described, columns.options, train_rows)
         check_fit_memory(learnt.encoder.blocks, len(labels), 0)
-        warn_class_weight(counts["train"], labels, options.class_weight)
         weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
         rows = coded.transform(arrange_part, RowLayout(learnt.encoder, weights))
-        share = min(1.0, _SAMPLE_ROWS / sum(int(numbers.sum()) for numbers in counts.values()))
-        sample = frames.total(sample_part, (columns, share)).frames
-        splits = _sample_splits(sample, columns, learnt, labels)
+        share = min(1.0, _SAMPLE_ROWS / (train_rows + sum(label_rows)))
+        sample = _read_sample(frames.total(sample_part, (columns, share)).frames, columns, learnt, labels)
         problem = Problem(
             names=columns.names,
             features=learnt.features,
@@ -135,10 +129,10 @@ class PartitionedProblem:
             weights=None,
             encoder=learnt.encoder,
             learner=EncoderLearner(learnt.features, len(labels), CurvePenalties(), settings.seed, directions),
-            train=splits["train"],
-            validation=splits["validation"],
+            train=sample["train"],
+            validation=sample["validation"],
             folds=0,
-            parts=(ScoredPart(splits["train"], None, splits["validation"]),),
+            parts=(ScoredPart(sample["train"], None, sample["validation"]),),
             test=None,
             certify=None,
         )
@@ -153,7 +147,6 @@ class PartitionedProblem:
             rows=train_rows,
         )
         stages = PartitionedStages(logistic)
-        label_rows = counts["validation"].tolist()
         bench = PartitionedBench(problem, rows, stages, label_rows=label_rows, train_rows=train_rows, stop=stop)
         made = cls(problem, bench, stages, close)
         # Callbacks are called in reverse order: the rows go first.
@@ -289,7 +282,16 @@ def _check_labels(counts: Mapping[str, Mapping[Any, int]]) -> tuple[Any, ...]:
     return labels
 
 
-def _sample_splits(frames: Sequence[Any], columns: Columns, learnt: LearntColumns, labels: tuple[Any, ...]) -> dict[str, Split]:
+def _describe_features(summary: PartSummary, columns: Columns, costs: CostModel) -> tuple[Feature, ...]:
+    """Return the features of all columns, still without fallbacks."""
+    described = tuple(column.describe(columns.options.get(column.name, FeatureOptions()), costs) for column in summary.columns)
+    vector = next((feature.name for feature in described if feature.kind == "vector"), None)
+    if vector is not None:
+        raise DesignError(f"column {vector!r} holds vectors, which rows in partitions cannot have yet: give single columns")
+    return described
+
+
+def _read_sample(frames: Sequence[Any], columns: Columns, learnt: LearntColumns, labels: tuple[Any, ...]) -> dict[str, Split]:
     """Return the sample of the rows that the client has, by split."""
     splits = {}
     for name in ("train", "validation"):

@@ -18,7 +18,7 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.models.fitted_set import SetStages
 
-__all__ = ["LEAST_UNSURE", "GreedyPaths", "PathRule", "PathState", "PathSums", "is_unsure", "log_loss", "score_test"]
+__all__ = ["LEAST_UNSURE", "GreedyPaths", "PathRule", "PathState", "PathSums", "is_unsure", "score_test"]
 
 # Acquisitions that are fitted in each step.
 _FITTED_PER_STEP = 4
@@ -157,7 +157,7 @@ class _RowsHere:
     def _loss(self, state: PathState, sets: Mask) -> Floats:
         before = self._probabilities(state.present)
         counted = self._counted(before, state.thresholds)
-        return np.array([log_loss(each, self._target, counted) for each in (before, *self._fitted(sets))])
+        return np.array([_log_loss(each, self._target, counted) for each in (before, *self._fitted(sets))])
 
     def _counted(self, probabilities: Floats, thresholds: Sequence[float] | None) -> Floats:
         if thresholds is None:
@@ -183,7 +183,7 @@ def is_unsure(probabilities: Floats, thresholds: Sequence[float]) -> Mask:
     return np.asarray(probabilities.max(axis=1) < np.asarray(thresholds)[top])
 
 
-def log_loss(probabilities: Floats, target: Ints, counted: Floats) -> float:
+def _log_loss(probabilities: Floats, target: Ints, counted: Floats) -> float:
     """Return the log loss of rows that count so much each."""
     right = probabilities[np.arange(len(target)), target]
     return float(-(np.log(np.maximum(right, 1e-300)) * counted).sum())

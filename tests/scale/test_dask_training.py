@@ -27,7 +27,7 @@ SHORT = Settings(population=24, generations=4, max_stages=3)
 def client() -> Iterator[Any]:
     """Start two worker processes."""
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
