@@ -11,10 +11,10 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import Upgrade, check_upgrade
@@ -48,6 +48,8 @@ __all__ = [
     "sweep_settings",
     "sweep_thresholds",
 ]
+
+_Result = TypeVar("_Result")
 
 _TUNABLE = ("population", "mutation", "crossover", "beta", "elite")
 
@@ -194,9 +196,12 @@ def _search_apart(
     workers: int,
 ) -> tuple[Outcome, ...]:
     """Search each problem with each seed, as joblib is configured; nothing is shared, so that the place changes nothing."""
-    options = {"method": method, "jobs": jobs, "time_limit": time_limit}
-    tasks = (delayed(run_search)(problem, settings, seed=seed, **options) for problem in problems for seed in seeds)
-    return tuple(Parallel(n_jobs=workers)(tasks))
+    tasks = (
+        partial(run_search, problem, settings, method=method, seed=seed, jobs=jobs, time_limit=time_limit)
+        for problem in problems
+        for seed in seeds
+    )
+    return tuple(_run_apart(tasks, workers))
 
 
 def search_thresholds(
@@ -357,8 +362,7 @@ def sweep_settings(
     ]
     trials: list[Trial] = []
     if workers is not None:
-        tasks = (delayed(_try_apart)(problem, chosen, tuple(seeds), jobs) for chosen in combinations)
-        trials = list(Parallel(n_jobs=workers)(tasks))
+        trials = _run_apart((partial(_try_apart, problem, chosen, tuple(seeds), jobs) for chosen in combinations), workers)
         return sorted(trials, key=lambda trial: -trial.mean)
     bench = Workbench(problem, jobs=worker_count(jobs))
     try:
@@ -368,6 +372,13 @@ def sweep_settings(
         if not trials:
             raise
     return sorted(trials, key=lambda trial: -trial.mean)
+
+
+def _run_apart(tasks: Iterable[Callable[[], _Result]], workers: int) -> list[_Result]:
+    """Run tasks in processes of joblib, and return what they return."""
+    from sklearn.utils.parallel import Parallel, delayed  # noqa: PLC0415 - takes a second; one process never needs it
+
+    return list(Parallel(n_jobs=workers)(delayed(task)() for task in tasks))
 
 
 def settings_score(design: Design | Counts, full_cost: float) -> float:
