@@ -242,10 +242,10 @@ def test_nothing_is_put_in_service_after_closing(folder: Path, monkeypatch: pyte
     reading, release_event = threading.Event(), threading.Event()
     read = reload_module.read_bundle
 
-    def slow(path: Any) -> Any:
+    def slow(path: Any, *, verify: Any = None) -> Any:
         reading.set()
         assert release_event.wait(60)
-        return read(path)
+        return read(path, verify=verify)
 
     monkeypatch.setattr(reload_module, "read_bundle", slow)
     new = make_bundle([["size"]])

@@ -71,7 +71,7 @@ def test_dask(work: Work) -> None:
 
     decider = make_decider(work)
     meta = decider.schema(pa.schema([("key", pa.int64())])).empty_table().to_pandas()
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, cluster.get_client():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, cluster.get_client():
         decided = dd.read_parquet(work.rows).map_partitions(decider, meta=meta).compute()
     work.assert_equal(pa.Table.from_pandas(decided, preserve_index=False))
     assert work.looked_up() == work.needed()

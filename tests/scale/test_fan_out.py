@@ -24,7 +24,7 @@ pytestmark = [
 def dask_backend() -> Iterator[str]:
     """Start two worker processes of Dask."""
     distributed = pytest.importorskip("distributed", reason="the extra `scale` is not installed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, cluster.get_client():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, cluster.get_client():
         yield "dask"
 
 
