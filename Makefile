@@ -67,7 +67,7 @@ test-lowest:  ## the tests on the oldest supported Python with the lowest suppor
 # The engines take half a gigabyte: an environment of their own. Spark needs Java 17.
 test-scale:  ## the tests on Spark, Dask, Ray and DuckDB
 	@test -x $(VENV)-scale/bin/python || $(PYTHON) -m venv $(VENV)-scale
-	@$(VENV)-scale/bin/python $(PIP) --editable '.[scale]' pytest hypothesis pandas
+	@$(VENV)-scale/bin/python $(PIP) --constraint requirements/scale.txt --editable '.[scale-test]'
 	$(VENV)-scale/bin/python -m pytest --disable-plugin-autoload -p hypothesispytest tests/scale
 
 lint: $(READY)  ## formatting, lint rules, types, import rules

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions
-from emsco_train.data.stage_settings import ClassWeight
+from emsco_train.data.stage_settings import ClassWeight, StageKind
 from emsco_train.data.thresholds import Threshold
 from emsco_train.distributed.problem import PartitionedProblem, ProblemOptions
 from emsco_train.distributed.reading import Columns, FramePart
@@ -37,6 +37,7 @@ def make_problem(
     validation: float = 0.3,
     class_weight: ClassWeight = None,
     C: float = 1.0,  # noqa: N803 - scikit-learn's name
+    stages: StageKind = "straight",
     increasing: Sequence[str] = (),
     decreasing: Sequence[str] = (),
     seed: int = 0,
@@ -44,8 +45,8 @@ def make_problem(
 ) -> PartitionedProblem:
     """Describe the rows of a Dask DataFrame as a search problem; its `search` finds designs, its `export` writes a bundle.
 
-    The rows are read twice, and their codes then stay in the memory of the workers. Stages are logistic regressions on the
-    features as they are.
+    The rows are read twice, a sample of about 100,000 once more, for the client; their codes then stay in the memory of the
+    workers.
 
     Parameters
     ----------
@@ -55,6 +56,9 @@ def make_problem(
         The column of the labels. All other columns are features, but for `split` and `split_by`.
     costs, threshold, features, class_weight, C, increasing, decreasing
         As in `Problem.of`. Vectors are refused.
+    stages
+        "straight" or "curved": see `Problem.of`. Curves are learnt from the sample, as many rows as one process would take too;
+        the models on them, from all train rows.
     split
         A column that says "train" or "validation" for each row; rows of "test" and "certify" are left out. None: rows are drawn.
     split_by
@@ -93,7 +97,7 @@ def make_problem(
     if len(names) < 2:
         raise DataError(f"the frame has {len(names)} columns beside {label!r}: a search needs two features or more")
     columns = Columns(names, label, split, keys, float(validation), check_seed(seed), dict(features or {}))
-    options = ProblemOptions(costs, threshold, class_weight, C, increasing, decreasing)
+    options = ProblemOptions(costs, threshold, class_weight, C, stages, increasing, decreasing)
     used, close = _find_client(client)
     wanted = [*names, *keys, *([] if split is None else [split]), label]
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
@@ -17,10 +17,11 @@ from typing import Any, Self
 import numpy as np
 
 from emsco_runtime.bundle.manifest import CostSummary, Expected, Feature, StageExits
+from emsco_runtime.support.arrays import Floats
 from emsco_train.costs.cost_model import CostModel, Costs
-from emsco_train.data.curves.additive_fit import CurvePenalties
 from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.directions import Directions
+from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, check_option_names, encode_table
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
@@ -29,7 +30,7 @@ from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.row_units import MAX_UNITS
-from emsco_train.data.stage_settings import ClassWeight, StageSettings, label_weights
+from emsco_train.data.stage_settings import ClassWeight, StageKind, StageSettings, label_weights
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.design import Design
@@ -38,7 +39,7 @@ from emsco_train.distributed.fits import PartitionedLogistic
 from emsco_train.distributed.part_rows import RowLayout, arrange_part
 from emsco_train.distributed.partitions import Partitions
 from emsco_train.distributed.reading import Columns, Encoding, FramePart, PartSummary, code_part, sample_part, summarise_part
-from emsco_train.distributed.statistics import LearntColumns, learn_columns
+from emsco_train.distributed.statistics import LearntColumns, find_reach, learn_columns
 from emsco_train.errors import DataError, DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
@@ -55,8 +56,8 @@ from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["PartitionedProblem", "ProblemOptions"]
 
-# Rows that come to the client: an export is verified on them.
-_SAMPLE_ROWS = 10_000
+# Rows that come to the client, about: curves are learnt from them, and an export is verified on them.
+_SAMPLE_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class ProblemOptions:
     threshold: Threshold = 0.9
     class_weight: ClassWeight = None
     C: float = 1.0
+    stages: StageKind = "straight"
     increasing: Sequence[str] = ()
     decreasing: Sequence[str] = ()
 
@@ -97,7 +99,9 @@ class PartitionedProblem:
     ) -> PartitionedProblem:
         """Read the partitions of a table, and learn its features, labels and encoder."""
         directions = Directions.make(options.increasing, options.decreasing)
-        settings = StageSettings(None, options.C, check_seed(columns.seed), directions=directions)
+        settings = StageSettings(None, options.C, check_seed(columns.seed), kind=options.stages, directions=directions)
+        if not settings.is_logistic:
+            raise DesignError(f"stages is {options.stages!r}: rows in partitions can have 'straight' or 'curved' ones")
         cost_model = CostModel.of(options.costs, columns.names)
         cost_model.check(columns.names, columns.names)
         check_option_names(columns.options, columns.names)
@@ -112,11 +116,14 @@ class PartitionedProblem:
         train_rows, label_rows = int(counts["train"].sum()), counts["validation"].tolist()
         coded = frames.transform(code_part, Encoding(columns, described, labels))
         learnt = learn_columns(coded, described, columns.options, train_rows)
-        check_fit_memory(learnt.encoder.blocks, len(labels), 0)
-        weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
-        rows = coded.transform(arrange_part, RowLayout(learnt.encoder, weights))
         share = min(1.0, _SAMPLE_ROWS / (train_rows + sum(label_rows)))
         sample = _read_sample(frames.total(sample_part, (columns, share)).frames, columns, learnt, labels)
+        weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
+        learner, encoder = _learn_curves(learnt, sample["train"], labels, weights, settings)
+        sample = {name: replace(split, encoder=encoder) for name, split in sample.items()}
+        check_fit_memory(encoder.blocks, len(labels), 0)
+        reach = find_reach(coded, encoder)
+        rows = coded.transform(arrange_part, RowLayout(encoder, weights))
         problem = Problem(
             names=columns.names,
             features=learnt.features,
@@ -127,8 +134,8 @@ class PartitionedProblem:
             settings=settings,
             class_weight=options.class_weight,
             weights=None,
-            encoder=learnt.encoder,
-            learner=EncoderLearner(learnt.features, len(labels), CurvePenalties(), settings.seed, directions),
+            encoder=encoder,
+            learner=learner,
             train=sample["train"],
             validation=sample["validation"],
             folds=0,
@@ -140,9 +147,9 @@ class PartitionedProblem:
         logistic = PartitionedLogistic(
             rows,
             label_weight=weights * counts["train"],
-            reach=learnt.reach,
+            reach=reach,
             C=float(options.C),
-            signs=learnt.encoder.signs(directions),
+            signs=encoder.signs(directions),
             stop=stop,
             rows=train_rows,
         )
@@ -311,6 +318,21 @@ def _read_sample(frames: Sequence[Any], columns: Columns, learnt: LearntColumns,
         target = label_positions(true_labels, labels)
         splits[name] = Split(name, np.arange(table.rows), table, codes, target, learnt.encoder)
     return splits
+
+
+def _learn_curves(
+    learnt: LearntColumns, train: Split, labels: tuple[Any, ...], label_weight: Floats, settings: StageSettings
+) -> tuple[EncoderLearner, BlockEncoder]:
+    """Return how curves are learnt from a sample of the train rows, and the encoder with them, where they were asked for."""
+    weights = label_weight[train.target]
+    learner = EncoderLearner.choose(
+        *(learnt.encoder, learnt.features, train.codes, train.target),
+        labels=labels,
+        groups=None,
+        weights=weights,
+        settings=settings,
+    )
+    return learner, learner.refine(learnt.encoder, train.codes, train.target, weights)
 
 
 def _summarise_counts(costs: Sequence[float], rows: Sequence[int], mean: float) -> CostSummary:

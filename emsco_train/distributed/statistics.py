@@ -19,16 +19,15 @@ from emsco_train.distributed.partitions import Partitions, Sums
 from emsco_train.distributed.reading import CodedRows
 from emsco_train.errors import DataError
 
-__all__ = ["LearntColumns", "learn_columns"]
+__all__ = ["LearntColumns", "find_reach", "learn_columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearntColumns:
-    """The features with their fallbacks, their encoder, and the largest size of any number in each of its columns."""
+    """The features with their fallbacks, and their encoder, without curves."""
 
     features: tuple[Feature, ...]
     encoder: BlockEncoder
-    reach: Floats
 
 
 def learn_columns(
@@ -50,12 +49,16 @@ def learn_columns(
             for feature, code, own_mean, own_scale in zip(features, fill.tolist(), mean.tolist(), scale.tolist(), strict=True)
         )
     )
-    reach = partitions.total(_find_reach, encoder).values
     described = tuple(
         with_fallback(feature, options.get(feature.name, FeatureOptions()), np.array([code]))
         for feature, code in zip(features, fill.tolist(), strict=True)
     )
-    return LearntColumns(described, encoder, reach)
+    return LearntColumns(described, encoder)
+
+
+def find_reach(partitions: Partitions[CodedRows], encoder: BlockEncoder) -> Floats:
+    """Return the largest size of a number in each column of an encoder, among the train rows."""
+    return partitions.total(_find_reach, encoder).values
 
 
 def _mean_and_deviation(

@@ -14,6 +14,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_train import Front, Problem, Settings, run_evolve
+from emsco_train.data.stage_settings import StageKind
 
 dask_frames = pytest.importorskip("dask.dataframe", reason="the extra `dask` is not installed")
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
@@ -39,7 +40,7 @@ def table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(ROWS, 4)), columns=list("abcd"))
     frame["kind"] = rng.choice(["x", "y", "z"], ROWS)
-    score = frame["a"] + frame["b"] - frame["c"] + (frame["kind"] == "x") + rng.normal(size=ROWS)
+    score = 2 * frame["a"].abs() + frame["b"] - frame["c"] + (frame["kind"] == "x") + rng.normal(size=ROWS)
     frame["label"] = np.where(score > 0.3, "spam", "ham")
     frame.loc[rng.random(ROWS) < 0.1, "b"] = np.nan
     frame["split"] = np.where(rng.random(ROWS) < 0.4, "validation", "train")
@@ -55,12 +56,11 @@ def folder(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> str
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def expected(table: pd.DataFrame) -> Front:
+def search_here(table: pd.DataFrame, stages: StageKind) -> Front:
     """Search the same rows in this process."""
     parts = {name: table[table["split"] == name] for name in ("train", "validation")}
     pairs = {name: (rows[list(COSTS)], rows["label"]) for name, rows in parts.items()}
-    return run_evolve(Problem.from_splits(**pairs, costs=COSTS, threshold=0.85), SHORT, jobs=1).front
+    return run_evolve(Problem.from_splits(**pairs, costs=COSTS, threshold=0.85, stages=stages), SHORT, jobs=1).front
 
 
 def assert_equal_fronts(one: Front, other: Front) -> None:
@@ -69,17 +69,17 @@ def assert_equal_fronts(one: Front, other: Front) -> None:
     assert [(design.counts, design.labels) for design in one] == [(design.counts, design.labels) for design in other]
 
 
+@pytest.mark.parametrize("stages", ["straight", "curved"])
 def test_the_front_is_that_of_one_process_and_goes_on_to_a_bundle(
-    client: Any, folder: str, expected: Front, tmp_path: Path
+    client: Any, table: pd.DataFrame, folder: str, stages: StageKind, tmp_path: Path
 ) -> None:
     """The same designs and counts; the bundle of one of them has the figures of all validation rows, and decides."""
     from emsco_train.dask import make_problem
 
-    with make_problem(
-        dask_frames.read_parquet(folder), "label", costs=COSTS, threshold=0.85, split="split", client=client
-    ) as problem:
+    frame = dask_frames.read_parquet(folder)
+    with make_problem(frame, "label", costs=COSTS, threshold=0.85, split="split", stages=stages, client=client) as problem:
         front = problem.search(SHORT).front
-        assert_equal_fronts(front, expected)
+        assert_equal_fronts(front, search_here(table, stages))
         design = front.knee
         export = problem.export(tmp_path / "bundle", design)
     assert (export.expected.rows, export.expected.accepted) == (design.counts.rows, design.counts.accepted)
@@ -87,7 +87,7 @@ def test_the_front_is_that_of_one_process_and_goes_on_to_a_bundle(
         assert cascade.decide({"a": 3.0, "b": 2.0, "c": -2.0, "d": 0.0, "kind": "x"}).label == "spam"
 
 
-def test_a_worker_killed_in_mid_run_changes_nothing(client: Any, folder: str, expected: Front) -> None:
+def test_a_worker_killed_in_mid_run_changes_nothing(client: Any, table: pd.DataFrame, folder: str) -> None:
     """SIGKILL to one of the two workers during the generations: its partitions are read again, and the front is the same."""
     from emsco_train.dask import make_problem
 
@@ -105,7 +105,7 @@ def test_a_worker_killed_in_mid_run_changes_nothing(client: Any, folder: str, ex
         front = problem.search(SHORT, on_generation=kill_one).front
     assert len(killed) == 1
     assert killed[0] not in client.run(os.getpid).values()
-    assert_equal_fronts(front, expected)
+    assert_equal_fronts(front, search_here(table, "straight"))
 
 
 def test_a_cluster_is_started_and_ended_where_there_is_none(client: Any, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from emsco_train.dask import make_problem
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
-from emsco_train.distributed import fits
+from emsco_train.distributed import fits, problem as partitioned_problem
 from emsco_train.distributed.medians import find_medians
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import LocalPartitions
@@ -39,13 +39,14 @@ NUMBERS = st.floats(-1e300, 1e300) | st.just(np.nan)
 SHORT = Settings(population=20, generations=4, max_stages=3)
 
 
-def make_frame(rows: int = 900, labels: int = 2, seed: int = 0) -> pd.DataFrame:
-    """Return a table with numbers, gaps, categories and booleans."""
+def make_frame(rows: int = 900, labels: int = 2, seed: int = 0, *, bent: bool = False) -> pd.DataFrame:
+    """Return a table with numbers, gaps, categories and booleans; bent: both ends of a column speak for the same label."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(rows, 3)), columns=["a", "b", "c"])
     frame["kind"] = rng.choice(["x", "y", "z"], rows)
     frame["flag"] = rng.random(rows) < 0.3
-    score = 2 * frame["a"] + frame["b"] + (frame["kind"] == "x") + frame["flag"] + rng.normal(size=rows)
+    slope = 4 * frame["a"].abs() if bent else 2 * frame["a"]
+    score = slope + frame["b"] + (frame["kind"] == "x") + frame["flag"] + rng.normal(size=rows)
     frame["y"] = np.digitize(score, np.quantile(score, np.arange(1, labels) / labels))
     frame.loc[rng.random(rows) < 0.1, "b"] = np.nan
     frame.loc[rng.random(rows) < 0.05, "kind"] = None
@@ -100,14 +101,37 @@ def test_the_front_is_that_of_one_table(options: dict[str, Any]) -> None:
     assert_equal_fronts(found.front, expected.front)
 
 
-def test_the_front_of_three_labels_with_weights() -> None:
+@pytest.mark.parametrize("stages", ["straight", "curved"])
+def test_the_front_of_three_labels_with_weights(stages: str) -> None:
     """Each label has a logit of its own, and class weights count in fits; the front is that of one table."""
-    frame, options = make_frame(labels=3), {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}
+    frame, options = make_frame(labels=3, bent=True), {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "stages": stages}
     with pytest.warns(ConfidenceWarning):
         mine = partitioned(frame, **options)
     with pytest.warns(ConfidenceWarning):
         theirs = in_one_table(frame, **options)
     assert_equal_fronts(mine.search(SHORT).front, run_evolve(theirs, SHORT, jobs=1).front)
+
+
+def test_curves_are_those_of_one_table() -> None:
+    """A table that the sample holds whole: its curves, models and front are those of one process."""
+    frame = make_frame(bent=True)
+    mine, theirs = partitioned(frame, stages="curved"), in_one_table(frame, stages="curved")
+    curves = [block.curve for block in mine.problem.encoder.blocks]
+    assert None not in curves
+    assert curves == [block.curve for block in theirs.encoder.blocks]
+    assert_equal_fronts(mine.search(SHORT).front, run_evolve(theirs, SHORT, jobs=1).front)
+
+
+def test_curves_are_learnt_from_a_sample(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The client has so many rows, about; all rows fit the models on their curves, which decide more than straight ones."""
+    frame = make_frame(rows=4000, bent=True)
+    straight = partitioned(frame).search(SHORT).front
+    monkeypatch.setattr(partitioned_problem, "_SAMPLE_ROWS", 1000)
+    with partitioned(frame, stages="curved") as problem:
+        assert 900 < problem.problem.train.table.rows + problem.problem.validation.table.rows < 1100
+        front = problem.search(SHORT).front
+        assert max(design.coverage for design in front) > max(design.coverage for design in straight) + 0.1
+        assert problem.export(tmp_path / "bundle", front.knee).expected.rows == (frame["split"] == "validation").sum()
 
 
 @pytest.mark.parametrize("strength", [0.01, 1.0, 1e5])
@@ -223,6 +247,8 @@ def test_a_table_of_numbers_alone_needs_no_split_column() -> None:
     frame["y"] = frame["a"] + 0.5 * rng.normal(size=400) > 0
     problem = PartitionedProblem.of(divide(frame), columns(names=("a", "b"), split=None), ProblemOptions(threshold=0.8))
     assert len(problem.search(Settings(population=6, generations=1)).front) > 0
+    with pytest.raises(DesignError, match="stages is 'boosted': rows in partitions can have 'straight' or 'curved' ones"):
+        partitioned(make_frame(rows=100), stages="boosted")
     with pytest.raises(DesignError, match="objective is 'balanced'"):
         problem.bench.evaluator(objective="balanced")
 
