@@ -2,8 +2,8 @@
 
 `make lock` renews them: it takes the newest versions that the bounds in pyproject.toml allow. `lowest.txt` is for the oldest
 supported Python, with the lowest version of everything that the package itself and its extras ask for; `make test-lowest` tests
-them. It has nothing of the extra `signing`, which needs a newer pydantic than the runtime. `scale.txt` is for the oldest supported
-Python, too, with the engines of `make test-scale`. Users are not bound by any of these files.
+them. It has nothing of the extra `signing`, which needs a newer pydantic than the runtime. `scale.txt` is for the oldest
+supported Python, too, with the engines of `make test-scale`. Users are not bound by any of these files.
 """
 
 from __future__ import annotations

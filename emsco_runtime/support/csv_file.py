@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TextIO
 
 from emsco_runtime.errors import InputError
+from emsco_runtime.support.formatting import shorten
 
 __all__ = ["FALSE_WORDS", "TRUE_WORDS", "CsvRow", "CsvRows", "match_category", "open_csv", "parse_boolean", "strip_decimal_zeros"]
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "1.0"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "0.0"})
+# Of a header that is one field: other programs write these between fields.
+_OTHER_SEPARATORS = (";", "\t", "|")
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)\.0+")
 
 
@@ -46,6 +49,12 @@ class CsvRows:
         self.header = self._read_row()
         if not self.header:
             raise InputError(f"{path}: the file is empty, expected a header row with the column names")
+        separator = next((mark for mark in _OTHER_SEPARATORS if mark in self.header[0]), None)
+        if len(self.header) == 1 and separator is not None:
+            raise InputError(
+                f"{path}: the header is one field, {shorten(repr(self.header[0]), 60)}: expected commas between the fields, got "
+                f"{separator!r}. Write the file with commas, or as Parquet"
+            )
         repeated = sorted({name for name in self.header if self.header.count(name) > 1})
         if repeated:
             raise InputError(f"{path}: the header names a column twice: {', '.join(repeated)}. Names must be unique")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,11 @@ _SPLITS = ("train", "validation", "test", "certify")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        is_table = options.data is None and not unknown[0].startswith("-")
+        hint = f": give a table as --data {shlex.quote(unknown[0])}" if is_table else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     _check_usage(parser, options)
     finished: list[TrainedRun] = []
     status = run_training_command(

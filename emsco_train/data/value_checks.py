@@ -28,6 +28,10 @@ _MIN_DATE_SHARE = 0.9
 # Fewer different whole numbers are no codes by their name alone.
 _MAX_CODES = 30
 
+# A decimal comma, groups of three digits, a currency or a percent sign: no number for Python's `float`.
+_WRITTEN_NUMBER = re.compile(r"[$€£]?\s*[-+]?\d+([ ,.']\d{3})*([.,]\d+)?\s*[%$€£]?")
+_MIN_WRITTEN_SHARE = 0.9
+
 # Words of their own: "userId" and "user_id", but not "paid".
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|uuid|guid|rowid))$|[a-z](Id|ID)$")
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|zipcode|postcode|code))$|[a-z]Code$")
@@ -91,7 +95,7 @@ def _check_mixed(name: str, counts: Counter[str], *, is_useless: bool) -> Findin
     """Find a column of numbers that was read as categories, because of words in it or of its type."""
     numbers = [text for text in counts if is_numeric_text(text)]
     if len(numbers) < 0.5 * len(counts):
-        return None
+        return _check_written_numbers(name, list(counts), is_useless=is_useless)
     if len(numbers) == len(counts):
         what = f"numbers written as text, such as {_example(numbers)}, so that each of {len(numbers):,} is a category"
         return Finding("mixed", name, what, "make it a column of numbers", is_useless=is_useless)
@@ -101,6 +105,15 @@ def _check_mixed(name: str, counts: Counter[str], *, is_useless: bool) -> Findin
     shown = ", ".join(f"{word!r} ({rows:,} rows)" for word, rows in words.most_common(3))
     what = f"numbers with words among them, {shown}, so that each of {len(numbers):,} numbers is a category"
     return Finding("mixed", name, what, "name words that mean a gap with `missing`, or correct them", is_useless=is_useless)
+
+
+def _check_written_numbers(name: str, texts: list[str], *, is_useless: bool) -> Finding | None:
+    written = [text for text in texts if _WRITTEN_NUMBER.fullmatch(text.strip())]
+    if len(written) < _MIN_WRITTEN_SHARE * len(texts):
+        return None
+    what = f"numbers that are written as {_example(written)}, so that each of {len(written):,} is a category"
+    remedy = "write plain numbers, with a decimal point, and without units or groups of digits"
+    return Finding("mixed", name, what, remedy, is_useless=is_useless)
 
 
 def _are_dates(texts: list[str]) -> bool:

@@ -368,7 +368,7 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
         (b"size,links,reputation\n1,2\n", "line 2: 2 fields, the header has 3"),
         (b'size,links,reputation\n1,"2\n', "line 2: not readable as UTF-8 CSV"),
         (b"size,links,reputation\n3,2,2\n3,\xff,2\n", "line 3: not readable as UTF-8 CSV: bytes that are not UTF-8"),
-        (b"size;links;reputation\n1;2;3\n", "the file has size;links;reputation"),
+        (b"size;links\n1,5;2\n", "the header is one field, 'size;links': expected commas between the fields, got ';'. Write"),
     ],
     ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "semicolons"],
 )

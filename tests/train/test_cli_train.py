@@ -376,6 +376,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
         "t.csv line 5: the label 'verdict' is missing; give it a label, or drop such rows with --drop-label ''",
     ),
     "column twice": (csv_text(("size", "rate", "size", *HEADER[3:])), "t.csv: the header names a column twice: size"),
+    "semicolons": ("a;b;verdict\n1;2;x\n", "t.csv: the header is one field, 'a;b;verdict': expected commas between the fields"),
     "ragged line": (csv_text() + "1,2,3\n", "t.csv: line 62: 3 fields, the header has 6. Fix the line"),
     "not UTF-8": (csv_text().encode() + b"1,2,yes,\xff,3,ham\n", "t.csv: line 62: not readable as UTF-8 CSV"),
     "empty columns": (
@@ -460,6 +461,8 @@ def test_wrong_use(name: str, mixed: MixedTable, tmp_path: Path) -> None:
 
 def test_what_must_be_given(tmp_path: Path) -> None:
     """Data, a threshold, a folder; ready splits are train and validation at least, and are not divided again."""
+    assert "unrecognized arguments: t.csv: give a table as --data t.csv" in run_expecting_error(2, "emsco-train", "t.csv")
+    assert "unrecognized arguments: --speed 3." in run_expecting_error(2, "emsco-train", "--speed", "3")
     assert "give --out RUN" in run_expecting_error(2, "emsco-train", "--data", "t.csv", "--threshold", "0.8")
     assert "give --threshold, such as 0.9" in run_expecting_error(2, "emsco-train", "--data", "t.csv", "--out", "run")
     assert "give --data TABLE, or at least --train and --validation" in run_expecting_error(

@@ -66,6 +66,16 @@ USELESS = {
         "mixed",
         "numbers written as text, such as '",
     ),
+    "decimal commas": (
+        [f"{value:.3f}".replace(".", ",") for value in rng().normal(0, 10, ROWS)],
+        "mixed",
+        "numbers that are written as '",
+    ),
+    "amounts of money": (
+        [f"$ {value:,}" for value in rng().integers(0, 10**6, ROWS)],
+        "mixed",
+        "numbers that are written as '$ ",
+    ),
     "words among numbers": (
         ["unknown"] * 60 + [f"{value:.1f}" for value in rng().normal(0, 10, ROWS - 60)],
         "mixed",
@@ -92,6 +102,7 @@ USEFUL = {
     "forty categories": [f"c{value}" for value in rng().integers(0, 40, ROWS)],
     "yes and no": rng().random(ROWS) < 0.5,
     "versions": [f"1.{value}.3" for value in rng().integers(0, 20, ROWS)],
+    "percentages, few": [f"{value} %" for value in rng().integers(0, 20, ROWS)],
     "addresses": [f"10.0.0.{value}" for value in rng().integers(0, 20, ROWS)],
     "numbers as text, few": [str(value) for value in rng().integers(0, 20, ROWS)],
     "objects of several kinds": [object() for _ in range(ROWS)],
