@@ -21,7 +21,7 @@ def test_every_supported_python_has_pinned_versions_and_a_place_in_the_matrix() 
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == VERSIONS
     pinned = {path.stem for path in (ROOT / "requirements").glob("*.txt")}
-    assert pinned == {*VERSIONS, "lowest"}
+    assert pinned == {*VERSIONS, "lowest", "scale"}
     assert PROJECT["requires-python"] == f">={VERSIONS[0]}"
 
 
@@ -29,13 +29,12 @@ def test_every_supported_python_has_pinned_versions_and_a_place_in_the_matrix() 
 def test_the_pinned_versions_keep_the_bounds(name: str) -> None:
     """Each direct requirement is pinned, at its lower bound or above; in lowest.txt at the bound itself.
 
-    Not what `make test-scale` and `make results` install: engines, registries and other searches, of which they take the newest.
+    Not what `make results` installs: other searches, of which it takes the newest. Engines have a file of their own.
     """
-    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
-    pins = dict(line.lower().replace("_", "-").split("==") for line in lines if not line.startswith("#"))
+    pins = _read_pins(name)
     extras = PROJECT["optional-dependencies"]
     # Signing needs a newer pydantic than the lowest one.
-    others = ("dask", "dev", "mlflow", "paper", "scale", *(["signing"] if name == "lowest" else []))
+    others = ("dask", "dev", "mlflow", "paper", "scale", "scale-test", *(["signing"] if name == "lowest" else []))
     pinned_extras = [wanted for extra, wanted in extras.items() if extra not in others]
     promised = [*PROJECT["dependencies"], *(line for wanted in pinned_extras for line in wanted)]
     for line in [*promised, *extras["dev"]]:
@@ -50,6 +49,18 @@ def test_the_pinned_versions_keep_the_bounds(name: str) -> None:
             assert not any(pinned[len(least) :]), line
 
 
+def test_the_versions_of_engines_are_pinned() -> None:
+    """What `make test-scale` installs: each at its lower bound or above."""
+    pins, extras = _read_pins("scale"), PROJECT["optional-dependencies"]
+    wanted = [
+        line for extra in ("dask", "mlflow", "parquet", "scale", "scale-test", "signing", "train") for line in extras[extra]
+    ]
+    for line in [*PROJECT["dependencies"], *wanted]:
+        if not line.startswith("emsco["):
+            package, bound = line.split(">=")
+            assert _numbers(pins[package.partition("[")[0]]) >= _numbers(bound), line
+
+
 def test_the_tool_finds_the_python_that_runs_it() -> None:
     """`make test-pythons` runs what it prints: at least one interpreter of a supported version, which exists."""
     done = subprocess.run([sys.executable, ROOT / "tools" / "pythons.py"], capture_output=True, text=True, check=True)
@@ -62,3 +73,8 @@ def test_the_tool_finds_the_python_that_runs_it() -> None:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def _read_pins(name: str) -> dict[str, str]:
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    return dict(line.lower().replace("_", "-").split("==") for line in lines if not line.startswith("#"))
