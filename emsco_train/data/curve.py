@@ -16,9 +16,10 @@ class Curve:
     """A level for each cell that the values of a feature fall into, and one for a gap.
 
     The cells of a number end at the knots, ascending: a value at a knot is above it. Those of a category are its codes, without
-    knots; a code that is not listed has level 0. Levels are log-odds, [outputs][cells + 1], the last for a gap: two labels have
-    one output, the log-odds of the second; more have one each, its odds against all others. They are not standardised, so
-    that the penalty of the stage models shrinks most what says least: on Spambase, standardised ones erred a tenth more.
+    knots; a code that is not listed has level 0. Levels are log-odds, [labels][cells + 1], the last for a gap: of two labels the
+    second has some, of more each, its odds against all others. They are the columns that stage models see; of many labels, these
+    see a few combinations of them. They are not standardised, so that the penalty of the stage models shrinks most what says
+    least: on Spambase, standardised ones erred a tenth more.
 
     Examples
     --------
@@ -31,17 +32,23 @@ class Curve:
 
     knots: tuple[float, ...] | None  # None: a category
     levels: tuple[tuple[float, ...], ...]
+    columns: tuple[tuple[float, ...], ...] | None = None  # [columns][cells + 1]; None: the levels
 
     @property
-    def outputs(self) -> int:
+    def column_levels(self) -> Floats:
+        """What the columns of stage models hold for each cell and a gap [columns, cells + 1]."""
+        return np.array(self.levels if self.columns is None else self.columns)
+
+    @property
+    def width(self) -> int:
         """Number of columns."""
-        return len(self.levels)
+        return len(self.levels if self.columns is None else self.columns)
 
     def transform(self, codes: Floats) -> Floats:
-        """Return the columns [rows, outputs] of some codes."""
+        """Return the columns [rows, columns] of some codes."""
         cells = cells_of(codes, None if self.knots is None else np.array(self.knots), len(self.levels[0]) - 1)
         # A cell of its own, the last, for a code that is not listed.
-        table = np.hstack([np.array(self.levels), np.zeros((len(self.levels), 1))])
+        table = np.hstack([self.column_levels, np.zeros((self.width, 1))])
         return np.ascontiguousarray(table[:, cells].T)
 
 

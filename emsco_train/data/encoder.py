@@ -3,7 +3,7 @@
 Each feature is a block of columns, a vector a block for each of its numbers. Numbers and booleans: gaps filled, then standardised
 to mean 0 and (population) deviation 1.
 Categories: gaps filled with the most common, then one 0/1 column per category; an unknown one gives zeros.
-A feature with a curve: its level, one column for two labels and one for each of several; gaps have a level of their own.
+A feature with a curve: its level, one column for two labels and a few for several; gaps have a level of their own.
 A block is the same in every set of features, so one encoder serves them all.
 """
 
@@ -41,7 +41,7 @@ class Block:
     @property
     def width(self) -> int:
         """Number of columns."""
-        return self.categories or 1 if self.curve is None else self.curve.outputs
+        return self.categories or 1 if self.curve is None else self.curve.width
 
     @property
     def is_one_hot(self) -> bool:

@@ -21,7 +21,7 @@ def curve_ensemble(encoder: BlockEncoder, positions: Sequence[int], weights: Flo
         block = encoder.blocks[position]
         if block.curve is None:
             raise ValueError(f"{block.name!r} has no curve")
-        levels = weights[:, encoder.block_columns([position])] @ np.array(block.curve.levels)
+        levels = weights[:, encoder.block_columns([position])] @ block.curve.column_levels
         trees += [
             _make_tree(position, block.curve, own, target=target, has_gaps=block.impute) for target, own in enumerate(levels)
         ]

@@ -188,7 +188,7 @@ def _category_logits(
         block = encoder.blocks[index]
         offsets.append(1 + sum(len(part) for part in parts))
         weights = model.coef[:, encoder.block_columns([index])]
-        by_code = weights if block.curve is None else weights @ np.array(block.curve.levels)
+        by_code = weights if block.curve is None else weights @ block.curve.column_levels
         parts.append(np.vstack([np.zeros(len(model.intercept)), by_code.T]))
     codes = builder.add("Cast", _gather(builder, filled, positions, encoder), to=_onnx().TensorProto.INT64)
     rows = builder.add("Add", codes, builder.constant(np.array([offsets], dtype=np.int64)))

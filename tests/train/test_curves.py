@@ -19,7 +19,7 @@ from emsco_train.data.curves import additive_fit
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties, fit_additive
 from emsco_train.data.curves.basis import FeatureBasis, choose_knots
 from emsco_train.data.curves.choice_rows import ChoiceRows
-from emsco_train.data.curves.learning import choose_penalties, learn_curves
+from emsco_train.data.curves.learning import choose_penalties, learn_curves, principal_columns
 from emsco_train.errors import DesignError
 from emsco_train.export.searched_design import export_searched_design
 from emsco_train.models.fitted_set import FittedSet, SetFitter
@@ -242,11 +242,36 @@ def test_the_graph_means_what_training_means(labels: int, names: tuple[str, ...]
     assert np.abs(fitted._scorer.score_rows(0, codes) - wanted).max() < 1e-12
 
 
-def test_a_feature_is_one_column_per_output() -> None:
-    """Two labels have one column per feature, whatever its categories; three labels have three."""
+def test_a_feature_is_a_column_or_two() -> None:
+    """Two labels have one column per feature, whatever its categories; three have two, or one where there are two cells."""
     assert curved_problem(2).encoder.width == 5
-    assert curved_problem(3).encoder.width == 15
+    assert curved_problem(3).encoder.width == 9
     assert not curved_problem(2).encoder.one_hot_groups
+
+
+def test_many_labels_do_not_make_models_too_large() -> None:
+    """Where two columns per feature would make too many parameters, which fits take the third power of, there is one."""
+    rng = np.random.default_rng(0)
+    features = [Feature(name=str(name), kind="numeric", cost=1.0) for name in range(30)]
+    for labels, width in ((4, 2), (20, 1)):
+        target = rng.integers(0, labels, 400)
+        codes = rng.normal(size=(400, 30)) + target[:, None]
+        penalties = CurvePenalties(1.0, 1.0)
+        curves = learn_curves(features, codes, target, labels=labels, weights=None, penalties=penalties, rng=rng)
+        assert {curve.width for curve in curves} == {width}
+        assert {len(curve.levels) for curve in curves} == {labels}
+
+
+@given(st.integers(3, 6), st.integers(2, 6), st.integers(0, 2**32))
+def test_few_columns_hold_what_varies_most(labels: int, cells: int, seed: int) -> None:
+    """As many columns as labels lose nothing; fewer vary over the rows as much as any other combinations of the levels could."""
+    rng = np.random.default_rng(seed)
+    levels, mass = rng.normal(size=(labels, cells)), rng.integers(1, 50, cells).astype(float)
+    every = principal_columns(levels, mass, labels)
+    np.testing.assert_allclose(every.T @ every, levels.T @ levels, atol=1e-9)
+    for width in range(1, labels):
+        others = np.linalg.qr(rng.normal(size=(labels, width)))[0].T @ levels
+        assert (principal_columns(levels, mass, width) ** 2 @ mass).sum() >= (others**2 @ mass).sum() - 1e-9
 
 
 def test_no_fold_has_seen_what_it_scores() -> None:

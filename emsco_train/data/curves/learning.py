@@ -8,6 +8,7 @@ strongest, so that small tables are not overfitted. The strongest of all is a st
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,18 +17,22 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
-from emsco_train.data.curves.additive_fit import AdditiveModel, CurvePenalties, fit_additive, log_losses
+from emsco_train.data.curves.additive_fit import CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
 from emsco_train.data.curves.choice_rows import ChoiceRows, one_against_others, sample_rows
 from emsco_train.data.directions import UNDIRECTED, Directions
 
-__all__ = ["choose_penalties", "learn_curves"]
+__all__ = ["choose_penalties", "learn_curves", "principal_columns"]
 
 _LINE_PENALTIES = (1.0, 8.0, 64.0, 512.0)
 # Times that of lines.
 _STEP_PENALTIES = (1.0, 4.0, 16.0, 64.0)
 # Rows that curves are learnt from, at most.
 _MAX_ROWS = 100_000
+# Columns of a feature in the stage models of several labels, more of which added nothing on NSL-KDD; one, where the model of all
+# features would have more parameters than this: the time of a fit grows with their third power.
+_MAX_COLUMNS = 2
+_MAX_PARAMETERS = 1_000
 # Beyond these decimals levels depend on the machine.
 _DECIMALS = 12
 
@@ -48,7 +53,11 @@ def learn_curves(
     bases = _make_bases(features, codes[rows], directions)
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
     models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_against_others(target[rows], labels)]
-    return tuple(_make_curve(basis, models, position, row_weights) for position, basis in enumerate(bases))
+    widths = _column_counts(features, labels)
+    return tuple(
+        _make_curve(basis, [model.coefficients[place] for model in models], row_weights, width)
+        for place, (basis, width) in enumerate(zip(bases, widths, strict=True))
+    )
 
 
 def choose_penalties(
@@ -109,10 +118,22 @@ def _held_out_losses(
     return losses * weights
 
 
-def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: int, weights: Floats) -> Curve:
-    levels = np.array([basis.levels(model.coefficients[position])[:-1] for model in models])
+def _column_counts(features: Sequence[Feature], labels: int) -> list[int]:
+    """Return how many columns of stage models the curve of each feature has, whatever rows it is learnt from."""
+    counts = [_column_count(feature, labels) for feature in features]
+    return counts if labels * sum(counts) <= _MAX_PARAMETERS else [1] * len(counts)
+
+
+def _column_count(feature: Feature, labels: int) -> int:
+    # Levels differ from their mean: those of two cells by one number.
+    cells = {"boolean": 2, "categorical": len(feature.categories)}.get(feature.kind, math.inf)
+    return int(min(labels - 1, _MAX_COLUMNS, max(1, cells - 1 + (feature.missing == "impute"))))
+
+
+def _make_curve(basis: FeatureBasis, coefficients: Sequence[Floats], weights: Floats, width: int) -> Curve:
+    levels = np.array([basis.levels(own)[:-1] for own in coefficients])
     cells = levels.shape[1]
-    mass = np.bincount(basis.cells, weights, cells + 1)[:cells]
+    mass: Floats = np.bincount(basis.cells, weights, cells + 1)[:cells].astype(np.float64)
     # Level 0 is the mean of the rows. A gap that no row had counts as such a mean, too.
     levels = levels - (levels @ mass / max(mass.sum(), np.finfo(np.float64).tiny))[:, None]
     levels[:, -1] *= mass[-1] > 0.0
@@ -122,4 +143,23 @@ def _make_curve(basis: FeatureBasis, models: Sequence[AdditiveModel], position: 
         # To the last bit: sums of rising steps may fall by a rounding error.
         way = np.maximum if basis.direction > 0 else np.minimum
         rounded[:, :-1] = way.accumulate(rounded[:, :-1], axis=1)
-    return Curve(knots, tuple(map(tuple, rounded.tolist())))
+    columns = None if len(rounded) <= width else principal_columns(rounded, mass, width)
+    return Curve(knots, _as_tuples(rounded), None if columns is None else _as_tuples(columns))
+
+
+def principal_columns(levels: Floats, mass: Floats, width: int) -> Floats:
+    """Return the few combinations of the levels of labels [labels, cells] that vary most over the rows.
+
+    They are orthonormal combinations, so that penalties mean the same for weights of columns as for weights of labels.
+    """
+    combinations, _, _ = np.linalg.svd(levels * np.sqrt(mass))
+    chosen = combinations[:, :width].T
+    # Either sign is as good: the same one on every machine.
+    largest = np.argmax(np.abs(chosen) > np.abs(chosen).max(axis=1, keepdims=True) / 2, axis=1)
+    signs = np.sign(chosen[np.arange(width), largest])
+    columns: Floats = np.round((signs[:, None] * chosen) @ levels, _DECIMALS) + 0.0
+    return columns
+
+
+def _as_tuples(levels: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, levels.tolist()))
