@@ -108,7 +108,7 @@ def make_problem(
 
 
 class _FramePartitions:
-    """The partitions of a frame, read anew for each function: none stays in memory."""
+    """The partitions of a frame, read again for each function: none stays in memory."""
 
     def __init__(self, client: Any, frame: Any) -> None:
         import dask  # noqa: PLC0415 - an extra

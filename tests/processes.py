@@ -90,8 +90,8 @@ def run(command: str, *arguments: object, cwd: Path | None = None) -> subprocess
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.chdir(cwd or Path.cwd()), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         status = _run_here(command, words)
-    shown, told = (stream.buffer.getvalue().decode("utf-8") for stream in (output, errors))  # type: ignore[attr-defined]
-    return subprocess.CompletedProcess([command, *words], status, shown, told)
+    shown, errors_shown = (stream.buffer.getvalue().decode("utf-8") for stream in (output, errors))  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess([command, *words], status, shown, errors_shown)
 
 
 def run_successfully(command: str, *arguments: object, cwd: Path | None = None) -> str:

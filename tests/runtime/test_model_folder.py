@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_or_is_missing_is_refused(folder: Path, name: st
     ],
 )
 def test_an_index_that_is_none_is_refused(folder: Path, text: str, message: str) -> None:
-    """Each fault is told in one line."""
+    """Each fault has one line."""
     (folder / MODEL_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(BundleError, match=message):
         ModelFolder(folder).read(STORE)

@@ -44,7 +44,7 @@ def test_what_a_list_makes_of_a_verdict(sender: str, before: MailStatus, after: 
 
 
 def test_a_list_is_read_line_by_line(tmp_path: Path) -> None:
-    """Comments and empty lines are passed over; what is no address is told with its line."""
+    """Comments and empty lines are passed over; what is no address is reported with its line."""
     path = tmp_path / "list"
     path.write_text("# ours\nAnn@Good.example  # a friend\n\nbad.example\n", encoding="utf-8")
     assert read_list("allow", path) == {"ann@good.example", "bad.example"}

@@ -231,7 +231,7 @@ def prepare_quietly(request: TrainRequest) -> tuple[tuple[str, ...], float]:
 
 
 def test_a_label_may_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A label with two rows is told of; --drop-label leaves its rows out of everything, and the others keep their numbers."""
+    """A label with two rows is reported; --drop-label leaves its rows out of everything, and the others keep their numbers."""
     values = numbers(600)
     truth = labels(values)
     truth[3] = truth[77] = "odd"

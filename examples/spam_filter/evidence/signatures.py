@@ -26,7 +26,7 @@ _MOST_SIGNATURES: Final = 3
 _MOST_SIGNATURE: Final = 4_096
 # Of a key record; an RSA key of 4,096 bits takes 740 characters.
 _MOST_KEY: Final = 1_024
-# The library looks for blanks before a line's end from each blank anew.
+# The library looks for blanks before a line's end from each blank again.
 _MOST_BLANK_STEPS: Final = 10_000_000
 _BLANKS: Final = re.compile(rb"[\t ]{2,}")
 _SIGNATURE: Final = b"dkim-signature"

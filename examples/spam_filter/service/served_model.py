@@ -1,4 +1,4 @@
-"""The model in service: opened with those who are told of its decisions, and reloaded on SIGHUP."""
+"""The model in service: opened with the observers of its decisions, and reloaded on SIGHUP."""
 
 from __future__ import annotations
 

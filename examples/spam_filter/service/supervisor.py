@@ -195,8 +195,8 @@ class Supervisor:
             for number in signals.recv(100):
                 self._pass_on(number)
         # A worker may be there twice, by its message and by its end.
-        told = [by_source[source] for source in found if source in by_source]
-        return list({id(worker): worker for worker in told}.values())
+        named = [by_source[source] for source in found if source in by_source]
+        return list({id(worker): worker for worker in named}.values())
 
     def _pass_on(self, number: int) -> None:
         if number == signal.SIGHUP:
