@@ -269,7 +269,7 @@ def describe_budgets(rows: Sequence[BudgetRow]) -> Iterator[str]:
 CONCLUSION = """## What differs from the paper, and why
 
 - The prices of Pima, Credit and Heart are chosen by the paper's words, since its table of cost classes is a picture;
-  Synthetic50 and Synthetic15 are drawn anew from its description. So figures stand beside the published ones, but cannot be
+  Synthetic50 and Synthetic15 are drawn again from its description. So figures stand beside the published ones, but cannot be
   theirs.
 - Greedy Miser, CSTC and CEGB are tuned by the paper's own score, the length of (coverage, accuracy, 1 - cost / cost of all).
   Where the classes are unequal it favours buying next to nothing: a method that always gives the more frequent answer, for
