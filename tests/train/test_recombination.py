@@ -35,7 +35,10 @@ def all_sets() -> np.ndarray:
 @pytest.mark.parametrize("keep_all", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_chains_of_all_sets_are_nearly_the_exact_front(keep_all: bool, weighted: bool) -> None:
-    """No design dominates another; without weights, the volume is that of the exact front within a thousandth."""
+    """No design dominates another; the volume is that of the exact front within a thousandth.
+
+    Where all features are kept, three stages are two sets and the last one, and all pairs are tried: then it is exact.
+    """
     bench = make_bench(weighted=weighted)
     evaluator = bench.evaluator()
     found = recombine_sets(evaluator, all_sets(), max_stages=STAGES, keep_all=keep_all)
@@ -52,7 +55,8 @@ def test_chains_of_all_sets_are_nearly_the_exact_front(keep_all: bool, weighted:
     if not weighted:
         exact = run_exhaustive(bench.problem, Settings(max_stages=STAGES, keep_all=keep_all), workbench=bench, jobs=1).front
         volume = bench.front(bench.designs(found, [1] * len(found))).hypervolume()
-        assert 0.999 * exact.hypervolume() <= volume <= exact.hypervolume() + 1e-12
+        least = exact.hypervolume() - 1e-12 if keep_all else 0.999 * exact.hypervolume()
+        assert least <= volume <= exact.hypervolume() + 1e-12
 
 
 def test_nothing_to_recombine_and_no_time() -> None:
