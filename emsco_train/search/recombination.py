@@ -61,16 +61,14 @@ def recombine_sets(
     singles[:, 0] = np.arange(len(sets))
     like = evaluator(np.where(sets, 0, -1).astype(np.int8))
     chains = _Chains(singles, like.vectors())
-    # Two sets that are bad designs by themselves may be a good one together: so every pair is tried.
-    paired = singles
     if keep_all:
         full = sets.all(axis=1)
         chains = _Chains(singles[full], chains.vectors[full])
         if max_stages > 2:
-            paired[~full, 1] = np.argmax(full)
-        else:
-            paired = singles[full]
-    waiting = list(paired[:_MAX_PAIRED])
+            singles[~full, 1] = np.argmax(full)
+    # Two sets that are bad designs by themselves may be a good one together: so every pair is tried, with all features after it
+    # where these are kept. Of two stages, then, one is free, and to expand the other is enough.
+    waiting = list((chains.rows if keep_all and max_stages <= 2 else singles)[:_MAX_PAIRED])
     chains = chains.front(like)
     expanded = set[bytes]()
     for _ in range(_MAX_ROUNDS):

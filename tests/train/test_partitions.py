@@ -247,8 +247,6 @@ def test_a_table_of_numbers_alone_needs_no_split_column() -> None:
     frame["y"] = frame["a"] + 0.5 * rng.normal(size=400) > 0
     problem = PartitionedProblem.of(divide(frame), columns(names=("a", "b"), split=None), ProblemOptions(threshold=0.8))
     assert len(problem.search(Settings(population=6, generations=1)).front) > 0
-    with pytest.raises(DesignError, match="stages is 'boosted': rows in partitions can have 'straight' or 'curved' ones"):
-        partitioned(make_frame(rows=100), stages="boosted")
     with pytest.raises(DesignError, match="objective is 'balanced'"):
         problem.bench.evaluator(objective="balanced")
 
@@ -270,6 +268,8 @@ def test_what_cannot_be_searched_is_refused() -> None:
     refused("too large to standardise", frame.assign(a=frame["a"] * 1e300))
     refused("which are not columns", frame, DesignError, options={"z": FeatureOptions()})
     refused("holds vectors", frame.assign(a=[[1.0, 2.0]] * 200), DesignError)
+    with pytest.raises(DesignError, match="stages is 'boosted': rows in partitions can have 'straight' or 'curved' ones"):
+        partitioned(make_frame(rows=100), stages="boosted")
 
 
 def test_a_frame_of_partitions_is_not_read_into_one_process() -> None:

@@ -35,7 +35,7 @@ def all_sets() -> np.ndarray:
 @pytest.mark.parametrize("keep_all", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_chains_of_all_sets_are_nearly_the_exact_front(keep_all: bool, weighted: bool) -> None:
-    """No design dominates another; the volume is that of the exact front within a thousandth.
+    """No design dominates another; without weights, the volume is that of the exact front within a thousandth.
 
     Where all features are kept, three stages are two sets and the last one, and all pairs are tried: then it is exact.
     """
