@@ -14,7 +14,7 @@ CONSTRAINT := $(if $(wildcard $(PINS)),--constraint $(PINS))
 EXTRAS ?= dev,signing
 # What `make demo` shows: clinic, or mail.
 SHOW ?= clinic
-# Processes of each of the two runs of tests, which go on side by side.
+# Cores to use.
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 INSTALL := --disable-pip-version-check install --quiet
 PIP := -m pip $(INSTALL)
@@ -22,7 +22,7 @@ PIP := -m pip $(INSTALL)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest test-scale lint unit counted uncounted wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit coverage wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,10 +34,9 @@ $(TOOLS): $(wildcard $(PINS))
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
 	@touch $@
 
-# pip would compile everything in one process, the packages' own tests with it; some files are no Python, and are left out.
+# Of all that is installed, a part is ever imported: what is, Python compiles then.
 $(READY): $(TOOLS) pyproject.toml emsco_runtime/__init__.py
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[$(EXTRAS)]'
-	-@$(BIN)/python -m compileall -qq -j $(JOBS) -x '/tests?/' $(VENV)/lib/python*/site-packages 2> /dev/null
 	@touch $@
 
 demo: $(READY)  ## train, export and decide on a small data set, and show what happens; SHOW=mail: a spam filter at work
@@ -87,32 +86,23 @@ $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py 
 	@$(BIN)/pytest $(PLUGINS) --collect-only --quiet > /dev/null || true  # what is wrong is shown by the runs
 	@touch $@
 
-# Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are run without. Some
-# tests wait for a clock: side by side, the two runs use the time.
-unit: $(READY) $(COMPILED)  ## tests with coverage gates: runtime 100 %, train 95 %
+# One process more than there are cores: some tests wait for a clock.
+IN_PARALLEL := --numprocesses=$(shell expr $(JOBS) + 1) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
+
+# As many processes as cores are busy already: more threads in each would only wait for each other.
+unit coverage: export OMP_NUM_THREADS = 1
+unit coverage: export OPENBLAS_NUM_THREADS = 1
+
+unit: $(READY) $(COMPILED)  ## the tests
+	$(BIN)/pytest $(IN_PARALLEL)
+
+# Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are left out.
+coverage: $(READY) $(COMPILED)  ## lines that tests reach: runtime 100 %, train 95 %; properties with more examples
 	@rm -f .coverage .coverage.*
-	@$(MAKE) --no-print-directory --jobs=2 counted uncounted
+	$(BIN)/coverage run -m pytest $(IN_PARALLEL) --hypothesis-profile=full -m 'not uncounted'
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
-
-# The mark says what is in which run. Files that hold nothing for a run are not given to it: every process would import them.
-IN_PARALLEL := --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
-FOLDERS := tests/project tests/spam_filter
-WHOLE := $(FOLDERS) $(shell grep -rl --include='test_*.py' '^pytestmark = pytest.mark.uncounted$$' tests)
-ANY := $(FOLDERS) $(shell grep -rl --include='test_*.py' 'mark\.uncounted' tests)
-
-# As many processes as cores are busy already, twice: more threads in each would only wait for each other.
-counted uncounted: export OMP_NUM_THREADS = 1
-counted uncounted: export OPENBLAS_NUM_THREADS = 1
-
-counted:
-	$(BIN)/coverage run -m pytest $(IN_PARALLEL) -m 'not uncounted' $(addprefix --ignore=,$(WHOLE))
-
-uncounted:
-	@mkdir -p build
-	@$(BIN)/pytest $(IN_PARALLEL) -m uncounted $(ANY) > build/uncounted.log 2>&1; \
-	  status=$$?; cat build/uncounted.log; exit $$status
 
 # The other environment's pip installs into it.
 $(WHEEL_READY): $(TOOLS) pyproject.toml
@@ -178,7 +168,7 @@ quick-searches:
 quick-peers:
 	$(PAPER) alternatives budgets --quick --folder ../build/results
 
-proofs: $(READY) $(WHEEL_READY)  ## the long forms of the tests, and all of the runtime's tests on the wheel
+proofs: $(READY) $(WHEEL_READY) coverage  ## the long forms of the tests, their coverage, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof
 	$(BIN)/python tools/wheel_check.py --python $(WHEEL_VENV)/bin/python $(CONSTRAINT) --all
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is slow, and not wrong: how long an example takes, or takes to draw, says nothing about what is tested.
-settings.register_profile("emsco", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("emsco")
+# A busy machine is slow, and not wrong: how long an example takes, or takes to draw, says nothing about what is tested. Every run
+# draws other examples, so that few are enough for `make test`; `make coverage` has the usual hundred.
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+settings.load_profile("quick")
 
 
 def _open_the_lock_of_coverage() -> None:
@@ -68,8 +70,11 @@ _LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long; `make unit` hands out whole files in this order."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long forms to `make proofs`; begin with the files that take long: `make unit` hands out whole files in this order."""
+    if "EMSCO_PROOFS" not in os.environ:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("proof")])
+        items[:] = [item for item in items if not item.get_closest_marker("proof")]
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 

@@ -53,15 +53,15 @@ def decide_all(subject: Cascade, rows: list[list[float]]) -> list[Outcome]:
 
 
 def test_eight_threads_decide_as_one() -> None:
-    """Eight threads with 4,000 decisions each on one cascade, at the same time: every one equal to the single-thread one."""
-    subject, rows = cascade(), item_rows(2000)
+    """Eight threads with 2,000 decisions each on one cascade, at the same time: every one equal to the single-thread one."""
+    subject, rows = cascade(), item_rows(1000)
     reference = decide_all(subject, rows)
     assert {stages for _, _, _, _, stages, _, _ in reference} == {1, 2, 3}
     start = threading.Barrier(8)
 
     def work(thread: int) -> int:
         start.wait()
-        shift = thread * 250
+        shift = thread * 125
         order = rows[shift:] + rows[:shift]
         expected = reference[shift:] + reference[:shift]
         return sum(decide_all(subject, order) != expected for _ in range(2))

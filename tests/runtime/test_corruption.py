@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +15,6 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.testing import make_bundle
 
 pytestmark = pytest.mark.uncounted
-
-PROOF = [pytest.mark.proof, pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")]
 
 
 def real_bundle() -> Bundle:
@@ -107,7 +104,7 @@ def outcome(folder: Path) -> Bundle | BundleError:
         return error
 
 
-@pytest.mark.parametrize("places", [pytest.param(800, id="short"), pytest.param(10_000, marks=PROOF, id="long")])
+@pytest.mark.parametrize("places", [pytest.param(800, id="short"), pytest.param(10_000, marks=pytest.mark.proof, id="long")])
 def test_damage_at_random_places(places: int, tmp_path: Path) -> None:
     """At hundreds of random places of the files: what loads says, in its manifest and models, exactly what was written.
 

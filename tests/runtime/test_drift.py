@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import multiprocessing
-import os
 import pickle
 import statistics
 import threading
@@ -27,7 +26,6 @@ from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.drift_samples import SAMPLE, STAGES, make_decision, manifest_of
 from tests.runtime.reporting import report
 
-PROOFS = pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 # Shares of leaving at stages 1, 2, 3 and of being rejected.
 SHARES = (0.55, 0.2, 0.15, 0.1)
 MORE_REJECTED = (0.5, 0.2, 0.15, 0.15)
@@ -95,7 +93,6 @@ def test_few_false_alarms() -> None:
 
 
 @pytest.mark.proof
-@PROOFS
 @pytest.mark.parametrize("rows", [500, 2000])
 def test_few_false_alarms_long(rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     """The same in 2,000 streams of 10,000 items."""
@@ -114,7 +111,6 @@ def test_a_shift_of_five_points_is_found() -> None:
 
 
 @pytest.mark.proof
-@PROOFS
 @pytest.mark.parametrize(("rows", "median", "share"), [(500, math.inf, 0.15), (2000, 2000, 0.95), (20_000, 1500, 1.0)])
 def test_a_shift_of_five_points_is_found_long(rows: int, median: float, share: float, capsys: pytest.CaptureFixture[str]) -> None:
     """The same in 400 streams of 20,000 items; 500 rows are too few to show five points reliably, however long the stream."""

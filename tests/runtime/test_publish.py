@@ -355,7 +355,6 @@ def test_a_killed_writer_leaves_a_whole_bundle(folder: Path) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form of the test before it; set EMSCO_PROOFS to run it")
 def test_a_hundred_killed_writers(folder: Path) -> None:
     """The same with 100 kills, many of them midway: between two models, or between a model and the manifest."""
     assert kill_writers(folder, 100, seed=2) > 5

@@ -670,7 +670,6 @@ def test_thirty_reloads_under_load(folder: Path) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form of the test before it; set EMSCO_PROOFS to run it")
 def test_a_thousand_reloads_under_load(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same with 1,000 reloads."""
     decisions = under_load(folder, 1000, seed=2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,13 +25,27 @@ collect_ignore_glob = [] if all(map(find_spec, ("aiosmtpd", "dkim", "dns", "lxml
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
-    """Return a model that was trained on 500 synthetic messages; no test changes its folder."""
+    """Return a model that was trained on 500 synthetic messages, once for all processes; no test changes its folder."""
+    base = tmp_path_factory.getbasetemp()
+    # The folders of the processes are in one.
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    shared.mkdir(exist_ok=True)
+    kept = shared / "trained.pickle"
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(_train(tmp_path_factory.mktemp("trained") / "model")))
+    made: TrainedModel = pickle.loads(kept.read_bytes())
+    return made
+
+
+def _train(folder: Path) -> TrainedModel:
     from spam_filter.synthetic.generator import generate
     from spam_filter.training.pipeline import TrainingSettings, train_model
 
     # Quick, not good: what is proved here does not depend on figures.
     plan = TrainingSettings(max_error=0.2, population=20, generations=4, max_stages=3, cost_messages=15, max_cost_share=0.6)
-    return train_model(list(generate(500, seed=5)), tmp_path_factory.mktemp("trained") / "model", plan)
+    return train_model(list(generate(500, seed=5)), folder, plan)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import random
 import subprocess
 import sys
@@ -70,7 +69,6 @@ def test_broken_words_of_real_spam_are_whole_again(sample: list[LabelledMail], a
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_attacked_spam_is_seldom_called_ham(tmp_path: Path) -> None:
     """The benchmark with three splits: every attack within twice its limit, for three splits are few."""
     out = tmp_path / "figures.jsonl"

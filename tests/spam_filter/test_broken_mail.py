@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from collections.abc import Iterable
@@ -53,7 +52,6 @@ def test_the_filter_has_a_verdict_for_broken_mail(model: Model) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @needs_sample
 def test_all_real_messages_and_five_thousand_mutations_are_decided(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +49,6 @@ def test_features_of_real_mail_are_finite(sample: list[LabelledMail], trained: T
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_the_filter_keeps_its_promises_on_several_splits(tmp_path: Path) -> None:
     """The benchmark with three splits: cost and speed as wanted on each, error, coverage and lost ham on all of them together."""
     out = tmp_path / "figures.json"

@@ -69,7 +69,7 @@ def test_the_old_model_stays_unless_there_is_new_mail(
     assert retrain([str(folder), str(tmp_path / "mail"), *QUICK]) == 0
     assert "the old model stays: 0 messages to compare on" in capsys.readouterr().out
     assert (folder / MODEL_FILE).read_bytes() == before
-    write_corpus(tmp_path / "fresh", 400, seed=6)
+    write_corpus(tmp_path / "fresh", 150, seed=6)
     assert retrain([str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]) == 0
     shown = capsys.readouterr().out
     replaced = "the new model is in place" in shown

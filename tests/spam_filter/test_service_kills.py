@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -127,7 +126,7 @@ class FaultInjector:
         return len(stored), len(self.hop.messages), (arrived - sent).total()
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.proof), 2])
 def test_a_short_storm(tmp_path: Path, processes: int) -> None:
     """Made-up messages over eight connections: kills, a locked store, a next hop that goes and comes; all arrive."""
     model = write_tiny_model(tmp_path / "model")
@@ -168,7 +167,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.proof)])
 def test_a_full_disk_defers_and_loses_nothing(tmp_path: Path, small_disk: Path, processes: int) -> None:
     """40 messages of 20 kB on a disk for some ten: 452 while it is full; each is delivered when there is room again."""
     model = write_tiny_model(tmp_path / "model")
@@ -195,7 +194,6 @@ def test_a_full_disk_defers_and_loses_nothing(tmp_path: Path, small_disk: Path, 
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_long_storm_on_real_mail(
     tmp_path: Path, trained: TrainedModel, capsys: pytest.CaptureFixture[str], processes: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,6 @@ def test_classifiers_that_score_many_rows_at_a_time() -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not beside the project")
 @pytest.mark.parametrize(
     "table",

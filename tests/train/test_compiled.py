@@ -81,7 +81,6 @@ def test_where_no_process_can_be_started_all_is_compiled_here(monkeypatch: pytes
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_the_first_process_announces_what_it_compiles_and_the_next_one_loads_it(tmp_path: Path) -> None:
     """One line says what is happening and that it happens once; the next process loads the result and says nothing."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

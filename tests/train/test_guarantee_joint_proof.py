@@ -9,7 +9,6 @@ limit of the certificate, or one of the bounds that it reports.
 from __future__ import annotations
 
 import functools
-import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -157,8 +156,7 @@ LADDERS = {
     "weights": Ladder(NARROW, replace(EVERYTHING, max_error=0.0698, max_error_of={}), weighted=True, flattering=True),
     "weights, ladder": Ladder(STEPS, BY_WEIGHT, floors=FLOORS, weighted=True),
 }
-long_form = [pytest.mark.proof, pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")]
-REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=long_form)]
+REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.proof)]
 
 
 @dataclass

@@ -9,7 +9,6 @@ from ours, it would be one of the naive ones.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -184,8 +183,7 @@ NAIVE = {
     "lowest bound, all bad": (lowest_bound, ALL_BAD),
     "lowest bound, tempting": (lowest_bound, TEMPTING),
 }
-long_form = [pytest.mark.proof, pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")]
-REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=long_form)]
+REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.proof)]
 
 
 @pytest.mark.parametrize("repeats", REPEATS)
@@ -203,6 +201,7 @@ def test_naive_ways_break_it(name: str, repeats: int) -> None:
     assert violation_rate(procedure, landscape, repeats) >= 3 * ALPHA
 
 
+@pytest.mark.proof
 def test_stopping_at_the_first_failure_matters() -> None:
     """Our own sequence, tested past failures, breaks the guarantee too often where every design is a little too bad."""
     assert violation_rate(continue_past_failures, ALL_BAD, MIDDLE) > tolerated_rate(MIDDLE)

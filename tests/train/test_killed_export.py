@@ -99,7 +99,6 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 def test_killed_a_hundred_times(tmp_path: Path) -> None:
     """The same, a hundred times; both outcomes occur."""
     folder, rng = ExportFolder(tmp_path), np.random.default_rng(1)

@@ -36,7 +36,6 @@ COLUMNS = 18
 # A run reports each generation and then waits so long: else it would be over before it can be killed. It is killed in the first
 # half of its generations, so that there is time for that even where the machine is busy.
 WAIT_S = 0.03
-PROOF = pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 
 
 def cancer(threshold: float = 0.9) -> Problem:
@@ -159,7 +158,6 @@ def test_killed_twice_and_resumed(seed: int, polish: bool, tmp_path: Path) -> No
 
 
 @pytest.mark.proof
-@PROOF
 @pytest.mark.parametrize("polish", [False, True])
 def test_killed_twenty_times(polish: bool, tmp_path: Path) -> None:
     """The same with twenty kills in one run, some of them before the next checkpoint, each time in a new interpreter."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +64,10 @@ def test_costs_are_those_written_down(landscapes: ModuleType) -> None:
 
 
 @needs_data
-@pytest.mark.parametrize(("data", "stages"), [("pima", 2), ("pima", 3), ("heart", 2)])
+@pytest.mark.parametrize(
+    ("data", "stages"),
+    [("pima", 2), *(pytest.param(*case, marks=pytest.mark.proof) for case in (("pima", 3), ("heart", 2)))],
+)
 def test_polish_finds_the_exact_front(landscapes: ModuleType, data: str, stages: int) -> None:
     """Short form: one seed; polish finds all that the exact search does, and never less than the plain algorithm."""
     result = measured(landscapes, data, stages, seeds=1)
@@ -77,7 +79,6 @@ def test_polish_finds_the_exact_front(landscapes: ModuleType, data: str, stages:
 
 @needs_data
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @pytest.mark.parametrize("data", ["pima", "heart", "credit"])
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_ten_seeds(landscapes: ModuleType, data: str, stages: int) -> None:

@@ -516,7 +516,6 @@ def test_many_wide_designs_take_little_room(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="a long proof: run it with make proofs")
 def test_a_large_front_makes_a_page_of_a_few_megabytes(tmp_path: Path) -> None:
     """Two thousand designs of 60 features stay near 5 MB, and the page is well formed."""
     assert _large(tmp_path / "run", 2000) < 5_250_000

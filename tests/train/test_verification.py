@@ -57,8 +57,10 @@ def test_logistic_stages_agree_on_real_tables(name: str, tmp_path: Path) -> None
     assert all(exits.accepted for exits in done.expected.stages)
 
 
-@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
-@pytest.mark.parametrize("classifier", [RandomForestClassifier(20), GradientBoostingClassifier(n_estimators=15)])
+@pytest.mark.parametrize(
+    ("name", "classifier"),
+    [("breast_cancer", RandomForestClassifier(20)), ("wine", GradientBoostingClassifier(n_estimators=15))],
+)
 def test_tree_stages_agree(name: str, classifier: Any, tmp_path: Path) -> None:
     """Trees: the runtime gives exactly what training got from the graph, and both are within 1e-5 of `predict_proba`."""
     done, held_out = export(name, tmp_path, classifier=classifier)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +68,6 @@ def test_no_row_differs(name: str, kind: StageKind, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.RepeatedRowsWarning")
 @pytest.mark.filterwarnings("ignore::emsco_train.errors.UnknownCategoryWarning")
 @pytest.mark.proof
-@pytest.mark.skipif("EMSCO_PROOFS" not in os.environ, reason="the long form: make proofs")
 @pytest.mark.parametrize("kind", ["straight", "curved"])
 @pytest.mark.parametrize("name", LARGE)
 def test_no_row_differs_on_large_tables(name: str, kind: StageKind, tmp_path: Path) -> None:
