@@ -94,12 +94,12 @@ unit coverage: export OMP_NUM_THREADS = 1
 unit coverage: export OPENBLAS_NUM_THREADS = 1
 
 unit: $(READY) $(COMPILED)  ## the tests
-	$(BIN)/pytest $(IN_PARALLEL)
+	$(BIN)/pytest $(IN_PARALLEL) --ignore=tests/scale
 
 # Counting lines takes half as long again: tests that repeat much, and those of the docs and the example, are left out.
 coverage: $(READY) $(COMPILED)  ## lines that tests reach: runtime 100 %, train 95 %; properties with more examples
 	@rm -f .coverage .coverage.*
-	$(BIN)/coverage run -m pytest $(IN_PARALLEL) --hypothesis-profile=full -m 'not uncounted'
+	$(BIN)/coverage run -m pytest $(IN_PARALLEL) --hypothesis-profile=full -m 'not uncounted' --ignore=tests/scale
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
@@ -140,6 +140,7 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 	$(BIN)/python benchmarks/promises.py wide
 	$(BIN)/python benchmarks/promises.py certified
 	$(BIN)/python benchmarks/temperature.py
+	$(BIN)/python benchmarks/curve_columns.py
 	$(BIN)/python benchmarks/stages.py models --divisions 10 --kinds straight curved boosted
 	$(BIN)/python benchmarks/stages.py cascades --divisions 10
 	$(BIN)/python benchmarks/nsl_kdd.py --full

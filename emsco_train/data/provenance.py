@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,13 @@ def provenance(settings: Mapping[str, JsonValue], seed: int, data: Data) -> Prov
 def versions() -> dict[str, str]:
     """Return the installed versions of what results depend on, by name."""
     own = {"emsco": emsco_runtime.__version__, "python": platform.python_version()}
-    return own | {package: metadata.version(package) for package in _PACKAGES}
+    return own | {package: _installed_version(package) for package in _PACKAGES}
+
+
+@functools.cache
+def _installed_version(package: str) -> str:
+    # Reading it takes milliseconds, and what a process has loaded does not change.
+    return metadata.version(package)
 
 
 def _update_hash(content: hashlib._Hash, part: bytes) -> None:

@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         os.kill(int((tmp_path / "serve.pid").read_text(encoding="utf-8")), signal.SIGKILL)
 
 
+@pytest.mark.proof
 def test_every_block_of_the_readme_works_in_order(folder: Path) -> None:
     """Demo, training, checks, service, reload and load driver run as written, on a port that is free here, with less to do."""
     text = README.read_text(encoding="utf-8").replace("10025", str(free_port()))
