@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 __all__ = ["OpenRun", "open_run"]
 
 _HINT = "Give the data that it was trained on with `data`, or train again"
+# Row, split, fold.
+_SPLIT_OF_LINE = re.compile(r"^[^,]*,([^,]*),", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +95,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
                 f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
             )
     # As we wrote it, whose hash was compared: numbers and our own words, without quotes.
-    names = [line.split(",", 2)[1] for line in folder.text("splits.csv").splitlines()[1:]]
+    names = _SPLIT_OF_LINE.findall(folder.text("splits.csv"))[1:]
     weights = run.class_weight
     class_weight: ClassWeight = (
         {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights

@@ -90,17 +90,17 @@ class DesignBench(ABC):
         evaluator = self.evaluator(threshold)
         exits = evaluator.exits(population)
         answers = evaluator.answers(population, len(self.problem.labels)).tolist()
-        sets, valid = cumulative_sets(population)
+        all_costs = self._set_costs(population)
         rows = self.rows
         result = []
         for index, (genes, tied) in enumerate(zip(population.tolist(), ties, strict=True)):
-            set_costs = [self._set_cost(chosen) for chosen in sets[index][valid[index]]]
+            set_costs = all_costs[index]
             leaving = exits.accepted[index, : len(set_costs)].tolist()
             accepted, right = sum(leaving), int(exits.right[index].sum())
-            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
-            cost = float(total + (rows - accepted) * Fraction(set_costs[-1])) / rows
-            counts = Counts(self.items, accepted, right, cost, self.counted_rows())
+            # A rejected row has paid for the last stage.
             leaving[-1] += rows - accepted
+            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
+            counts = Counts(self.items, accepted, right, float(total) / rows, self.counted_rows())
             design = Design.from_counts(
                 genes,
                 self.problem.names,
@@ -140,6 +140,15 @@ class DesignBench(ABC):
             LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
             for label, rows, accepted, accepted_as, right in zip(self.problem.labels, self.label_rows, *answers, strict=True)
         )
+
+    def _set_costs(self, population: NDArray[np.int8]) -> list[list[float]]:
+        """Return the cost of the cumulative set of each stage, design by design."""
+        sets, valid = cumulative_sets(population)
+        # Many designs have few sets between them.
+        distinct, places = np.unique(sets[valid], axis=0, return_inverse=True)
+        costs = np.array([self._set_cost(chosen) for chosen in distinct])
+        ends = np.cumsum(valid.sum(axis=1))[:-1]
+        return [part.tolist() for part in np.split(costs[places.ravel()], ends)]
 
     def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
         return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])
