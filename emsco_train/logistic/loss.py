@@ -171,7 +171,7 @@ def _add_kind_slopes(
                 slope[at + column_set.slots[choice]] += sums[kind]
 
 
-@jit_inner()
+@jit_inner(cached=True)
 def block_probabilities(
     block: Floats,
     runs: RowRuns,

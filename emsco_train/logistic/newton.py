@@ -145,7 +145,7 @@ def start_fit(
     return state
 
 
-@jit_inner()
+@jit_inner(inlined=True)
 def _aim(
     rows: TrainingRows,
     column_set: ColumnSet,

@@ -19,7 +19,7 @@ import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint64
 
 from emsco_train.logistic.column_set import ColumnSet
-from emsco_train.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
+from emsco_train.logistic.loss import TrainingRows, block_probabilities, evaluate_loss, loss_change, slope_along
 from emsco_train.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
 from emsco_train.logistic.regression import LogisticProblem, top_labels
 from emsco_train.logistic.row_blocks import RowBlocks, RowRuns
@@ -58,6 +58,7 @@ _FIND_BUFFER = types.NamedTuple([int32[::1], _INDICES, _INDICES, _INDICES, _INDE
 
 # The types of the arguments of every compiled function that is kept on disk; there are no others.
 SIGNATURES: dict[Any, tuple[Any, ...]] = {
+    block_probabilities: (_MATRIX, _RUNS, int64, _COLUMN_SET, _VECTOR, _MATRIX, _MATRIX, _MATRIX, _VECTOR, _VECTOR),
     evaluate_loss: (_ROWS, _COLUMN_SET, _VECTOR, _CUBE, _CUBE, _CUBE, _VECTOR),
     loss_change: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE),
     slope_along: (_ROWS, _VECTOR, _VECTOR, _CUBE, _CUBE, float64),
@@ -105,7 +106,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set),  # the longest parts of `fit_sets`
     *(score_sets, count_exits, count_answers),  # what every search needs
-    *(count_splices, keep_uncovered, added_volume),  # what every genetic search needs beside these
+    count_splices,  # what every genetic search needs beside these
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 
@@ -116,11 +117,13 @@ def compile_search() -> None:
         return
     _LOGGER.warning("compiling the search for this machine: 20 to 40 seconds, only once after an install")
     with pause_gc(), _second_process() as wait_for:
-        _compile(evaluate_loss, slope_along, loss_change, take_step, newton_direction, accept_step, finish_set)
+        # The other process needs the first one, for `score_sets`.
+        _compile(block_probabilities, evaluate_loss, slope_along, loss_change)
+        _compile(take_step, newton_direction, accept_step, finish_set)
         wait_for(begin_set)
-        _compile(fit_sets)
+        _compile(fit_sets, keep_uncovered, added_volume)
         # Nearly done by now; without it, the search would compile it a second time.
-        wait_for(added_volume)
+        wait_for(count_splices)
 
 
 def load_search() -> None:

@@ -84,7 +84,7 @@ def spread_over_front(objectives: Objectives, count: int) -> Indices:
     """
     if len(objectives) <= count:
         return np.arange(len(objectives))
-    points = np.column_stack([-objectives.coverage, -objectives.accuracy, objectives.cost / max(1, objectives.cost.max())])
+    points = np.column_stack([-objectives.coverage, -objectives.accuracy, objectives.cost / max(1, int(objectives.cost.max()))])
     reference = np.array([0.0, 0.0, 2.0])
     # What a design adds only gets less as others are taken: one whose last measure leads the others' is the next.
     waiting = list(zip((-np.prod(reference - points, axis=1)).tolist(), range(len(points)), strict=True))
