@@ -23,7 +23,7 @@ from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.curves_file import describe_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.run_file import CountsEntry
+from emsco_train.runs.run_file import CountsEntry, ThresholdEntry
 from emsco_train.runs.run_record import describe_columns
 from emsco_train.runs.training import TrainedRun
 
@@ -43,6 +43,8 @@ _MAX_SHOWN_COLUMNS = 60
 _MAX_STAGE_CHARACTERS = 100
 _FLOOR_COUNT = 4
 _MAX_SHOWN_LABELS = 40
+# Where a threshold lets fewer rows than this be accepted, a line says so.
+_LEAST_ACCEPTED = 0.5
 
 
 def format_data(prepared: PreparedRun) -> list[str]:
@@ -149,7 +151,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         "",
         *format_labels(shown.labels),
         "",
-        *(f"caution  {text}" for text in describe_missed_labels(shown.labels)),
+        *(f"caution  {text}" for text in (*describe_missed_labels(shown.labels), *_describe_high_thresholds(trained))),
     ]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     if trained.interrupted:
@@ -167,10 +169,24 @@ def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list
     entries = trained.run.thresholds
     lines = []
     for entry in entries:
-        where = "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds)) if len(entries) > 1 else "once"
+        where = _threshold_text(entry) if len(entries) > 1 else "once"
         texts = [text for counts in entry.everything for text in format_counts(counts)]
         lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
     return lines
+
+
+def _threshold_text(entry: ThresholdEntry) -> str:
+    return "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds))
+
+
+def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
+    """Return a caution for each threshold at which no design can accept many rows: users may not know that it can be lowered."""
+    return [
+        f"threshold {_threshold_text(entry)}: even with all features, {percent(counts.accepted, counts.total)} of the "
+        "rows are accepted. To accept more, ask for it: emsco-export with --min-coverage tries lower thresholds, too"
+        for entry in trained.run.thresholds
+        if (counts := entry.everything[0]).accepted < _LEAST_ACCEPTED * counts.total
+    ]
 
 
 def calibration_warnings(measured: MeasuredDesign) -> list[str]:

@@ -325,6 +325,19 @@ def test_a_low_threshold_is_warned_of_once(mixed: MixedTable, tmp_path: Path) ->
     assert warned[0].startswith("emsco-train: warning: the threshold of ['ham', 'spam'] is at or below 1 / 2 labels")
 
 
+def test_a_threshold_that_few_rows_reach_is_cautioned(
+    mixed: MixedTable, plain_process: subprocess.CompletedProcess[str], tmp_path: Path
+) -> None:
+    """The user learns that the threshold keeps the coverage down, and that an export with a floor tries lower ones."""
+    shown = run_successfully("emsco-train", *mixed.options(), "--threshold", "0.998", "--out", tmp_path / "run")
+    (caution,) = re.findall(r"^caution  threshold .*$", shown, flags=re.MULTILINE)
+    share = re.search(r"threshold 0\.998: even with all features, ([0-9.]+) % of the rows are accepted", caution)
+    assert share is not None
+    assert float(share[1]) < 50
+    assert "--min-coverage tries lower thresholds" in caution
+    assert "caution  threshold" not in plain_process.stdout
+
+
 def test_long_tables_and_long_stages_are_shown_in_bounded_space(tmp_path: Path) -> None:
     """Seventy columns: the first sixty are listed, and stages are cut; front.csv holds them whole, odd names in quotes."""
     names = ["a+b", "c|d", *(f"a_rather_long_name_{index}" for index in range(68))]
