@@ -58,9 +58,9 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
     ]
     if exported.choice.is_default:
         bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]
-        floors = ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all))
-        reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(bounds_of_all):g}"
-        lines.append(f"suggestion   floors in reach: {reach}; --min-recall LABEL=R for a label")
+        if floors := ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all)):
+            reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(bounds_of_all):g}"
+            lines.append(f"suggestion   floors in reach: {reach}; --min-recall LABEL=R for a label")
     quoted = shlex.quote(out)
     return [
         *lines,

@@ -43,6 +43,8 @@ _MAX_SHOWN_COLUMNS = 60
 _MAX_STAGE_CHARACTERS = 100
 _FLOOR_COUNT = 4
 _MAX_SHOWN_LABELS = 40
+# A label with fewer rows than this part of its even share is rare.
+_RARE = 4
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -136,7 +138,9 @@ def format_front(trained: TrainedRun) -> list[str]:
     ]
     floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
     least = minimum_coverage([design.bounds(_suggestion_level(trained)) for design in front])
-    requirements = f" --min-accuracy {floor} --min-coverage {least:g}" if floor else ""
+    requirements = (
+        f" --min-accuracy {floor} --min-coverage {least:g}{_suggest_recall(trained, float(floor), least)}" if floor else ""
+    )
     where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
     where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
     held_out = "test" if has_test_rows else trained.run.measured.split
@@ -220,6 +224,21 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
 
 
+def _suggest_recall(trained: TrainedRun, min_accuracy: float, min_coverage: float) -> str:
+    """Return floors on the recall of rare labels, in reach beside those given: by accuracy alone they may never be an answer."""
+    level = _suggestion_level(trained)
+    bounds = ((design, design.bounds(level)) for design in trained.front)
+    fitting = [design for design, own in bounds if own.accuracy >= min_accuracy and own.coverage >= min_coverage]
+    counted = fitting[0].labels
+    rare = [one.label for one in counted if one.rows * _RARE * len(counted) < sum(other.rows for other in counted)]
+    options = []
+    for label in rare:
+        # Half of the best: a design that reaches it need not be the most expensive.
+        floor = int(50 * max(design.label_bounds(label, level).recall for design in fitting)) / 100
+        options += [f" --min-recall {shlex.quote(f'{label}={floor:g}')}"] if floor else []
+    return "".join(options)
+
+
 def _suggestion_level(trained: TrainedRun) -> float:
     """Return the level of the bounds behind suggested floors: in a small table, of the bounds of all designs together.
 
@@ -247,7 +266,7 @@ def accuracy_floors(bounds: Sequence[Bounds]) -> list[float]:
     useful = [one.accuracy for one in bounds if one.coverage >= least]
     low, high = min(useful), max(useful)
     steps = [int(100 * (low + (high - low) * step / _FLOOR_COUNT)) / 100 for step in range(1, _FLOOR_COUNT + 1)]
-    return list(dict.fromkeys(steps))
+    return [floor for floor in dict.fromkeys(steps) if floor]
 
 
 def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]:

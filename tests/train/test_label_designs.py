@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,8 @@ from emsco_train.search.searches import run_evolve, run_exhaustive, run_search
 from emsco_train.search.settings import Constraints, Settings
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.binomial import lower_bound
+from tests.processes import run_successfully
+from tests.train.sample_tables import write_rows
 
 LABELS = ("common", "rare", "rarest")
 
@@ -214,6 +218,20 @@ def test_floors_by_brute_force(accuracy: float | None, recall: float, accuracy_o
             FRONT.select(**wish, sure=sure)
     elif accuracy or floors:
         assert FRONT.select(**wish, sure=sure) == min(kept, key=lambda design: design.cost)
+
+
+def test_what_to_type_next_finds_rare_labels(tmp_path: Path) -> None:
+    """The command that training suggests has a floor on the recall of each rare label, and a design satisfies it."""
+    columns, label = rare_table(3_000)
+    write_rows(tmp_path / "rows.csv", [*columns, "kind"], zip(*columns.values(), label, strict=True))
+    shown = run_successfully(
+        "emsco-train", "--data", tmp_path / "rows.csv", "--label", "kind", "--threshold", "0.8", "--out", tmp_path / "run"
+    )
+    command = shlex.split(shown.splitlines()[-1].removeprefix("next "))
+    floors = [command[place + 1].split("=") for place, word in enumerate(command) if word == "--min-recall"]
+    assert {name for name, _ in floors} == {"rare", "rarest"}
+    exported = run_successfully(*(str(tmp_path / "bundle") if word == "BUNDLE" else word for word in command))
+    assert all(f"recall of {name} >= {floor}" in exported for name, floor in floors)
 
 
 def test_the_ladder_lowers_the_threshold_of_a_rare_label() -> None:
