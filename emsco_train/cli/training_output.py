@@ -255,7 +255,7 @@ def minimum_coverage(bounds: Sequence[Bounds]) -> float:
 
 
 def accuracy_floors(bounds: Sequence[Bounds]) -> list[float]:
-    """Return round floors of accuracy, up to the best that is worth a look, by the bounds of all designs.
+    """Return round floors of accuracy above 0, up to the best that is worth a look, by the bounds of all designs.
 
     Examples
     --------
