@@ -34,7 +34,7 @@ $(TOOLS): $(wildcard $(PINS))
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --upgrade pip hatchling editables setuptools
 	@touch $@
 
-# Of all that is installed, a part is ever imported: what is, Python compiles then.
+# Only a part of what is installed is ever imported, and Python compiles that then.
 $(READY): $(TOOLS) pyproject.toml emsco_runtime/__init__.py
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-compile --no-build-isolation --editable '.[$(EXTRAS)]'
 	@touch $@

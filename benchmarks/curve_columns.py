@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
-from _shared_data import DATA
+from _shared_data import DATA, NSL_KDD_TEXT
 from sklearn.datasets import load_digits, make_classification
-from stages import read_table
+from stages import error_at, read_table
 
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_train import FeatureOptions, Problem
 from emsco_train.data.curves import learning
-from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.fitted_set import SetFitter
 
 TABLES = ("nsl_kdd-5", "digits", "made-up")
 STRAIGHT = 0
@@ -63,15 +63,13 @@ def measure(columns: Mapping[str, Array], label: Ints, count: int, division: int
             validation=parts[1],
             threshold=0.9,
             stages="curved" if count else "straight",
-            features={name: FeatureOptions(unknown="ignore") for name, column in columns.items() if column.dtype.kind in "OUT"},
+            features={name: FeatureOptions(unknown="ignore") for name in columns if name in NSL_KDD_TEXT},
         )
     started = time.perf_counter()
-    fitted = ProblemFitters(problem).parts[0].fit(problem.names)
+    fitted = SetFitter.of(problem).fit(problem.names)
     seconds = time.perf_counter() - started
-    probabilities = fitted.probabilities(problem.validation.codes)
-    is_right = probabilities.argmax(axis=1) == problem.validation.target
-    surest = np.argsort(-probabilities.max(axis=1), kind="stable")
-    return [100.0 * (1.0 - is_right[surest[: round(share * len(surest))]].mean()) for share in COVERAGES], seconds
+    probabilities = fitted.probabilities(problem.validation.codes[:, fitted.positions])
+    return [100.0 * error_at(probabilities, problem.validation.target, coverage) for coverage in COVERAGES], seconds
 
 
 def main(argv: Sequence[str] | None = None) -> None:

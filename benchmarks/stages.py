@@ -127,12 +127,13 @@ def measure_models(name: str, division: int, kind: Kind) -> Iterator[Record]:
     fitted = SetFitter.of(problem).fit(problem.names)
     scores = fitted.probabilities(problem.test.codes[:, fitted.positions])
     for coverage in COVERAGES:
-        yield Record(name, kind, division, f"error at {coverage:g}", _error_at(scores, problem.test.target, coverage))
+        yield Record(name, kind, division, f"error at {coverage:g}", error_at(scores, problem.test.target, coverage))
     if kind == "curved":
         yield Record(name, kind, division, "is curved", float(np.isfinite(problem.curve_strength)))
 
 
-def _error_at(scores: Floats, target: Ints, coverage: float) -> float:
+def error_at(scores: Floats, target: Ints, coverage: float) -> float:
+    """Return the error among the most sure rows, this share of all."""
     most_sure = np.argsort(-scores.max(axis=1), kind="stable")[: round(coverage * len(target))]
     return float((scores[most_sure].argmax(axis=1) != target[most_sure]).mean())
 

@@ -73,8 +73,9 @@ _LONGEST = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave long forms to `make proofs`; begin with the files that take long: `make unit` hands out whole files in this order."""
     if "EMSCO_PROOFS" not in os.environ:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("proof")])
-        items[:] = [item for item in items if not item.get_closest_marker("proof")]
+        long_forms = [item for item in items if item.get_closest_marker("proof")]
+        config.hook.pytest_deselected(items=long_forms)
+        items[:] = [item for item in items if item not in long_forms]
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 

@@ -43,8 +43,8 @@ _MAX_SHOWN_COLUMNS = 60
 _MAX_STAGE_CHARACTERS = 100
 _FLOOR_COUNT = 4
 _MAX_SHOWN_LABELS = 40
-# A label with fewer rows than this part of its even share is rare.
-_RARE = 4
+# A label is rare if it has less than this share of the rows that it would have if all labels had as many.
+_RARE_SHARE = 0.25
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -230,7 +230,8 @@ def _suggest_recall(trained: TrainedRun, min_accuracy: float, min_coverage: floa
     bounds = ((design, design.bounds(level)) for design in trained.front)
     fitting = [design for design, own in bounds if own.accuracy >= min_accuracy and own.coverage >= min_coverage]
     counted = fitting[0].labels
-    rare = [one.label for one in counted if one.rows * _RARE * len(counted) < sum(other.rows for other in counted)]
+    usual = sum(one.rows for one in counted) / max(1, len(counted))
+    rare = [one.label for one in counted if one.rows < _RARE_SHARE * usual]
     options = []
     for label in rare:
         # Half of the best: a design that reaches it need not be the most expensive.

@@ -32,8 +32,8 @@ from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 __all__ = ["OpenRun", "open_run"]
 
 _HINT = "Give the data that it was trained on with `data`, or train again"
-# Row, split, fold.
-_SPLIT_OF_LINE = re.compile(r"^[^,]*,([^,]*),", re.MULTILINE)
+# Row, split, and what follows.
+_SPLIT_OF_LINE = re.compile(r"^[^,\n]*,([^,\n]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
