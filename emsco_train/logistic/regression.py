@@ -58,7 +58,8 @@ class LogisticModel:
 
     def probabilities(self, encoded: Floats) -> Floats:
         """Return probabilities [rows, labels] of encoded rows."""
-        return softmax(encoded @ self.coef.T + self.intercept)
+        # A product with few rows and many columns takes a tenth of the time of one with many rows and few columns.
+        return softmax((self.coef @ encoded.T + self.intercept[:, None]).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,8 +261,10 @@ def top_labels(batch: LogisticBatch, rows: RowBlocks, *, workers: int = 1) -> To
 
 def softmax(logits: Floats) -> Floats:
     """Return the softmax of each row, without overflow."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    # Labels first: numpy reduces the last axis slowly where it is short.
+    by_label = np.ascontiguousarray(logits.T)
+    powers = np.exp(by_label - by_label.max(axis=0))
+    return np.asarray(powers / powers.sum(axis=0)).T
 
 
 def _check(encoded: Floats, C: float) -> None:  # noqa: N803
