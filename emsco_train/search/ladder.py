@@ -22,6 +22,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.pareto import first_minima, objective_points
 from emsco_train.search.recombination import distinct_sets
+from emsco_train.search.scoring.bit_cache import MIN_SETS
 from emsco_train.search.workbench import Workbench
 
 __all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
@@ -144,11 +145,11 @@ def make_workbenches(
     problem: Problem, levels: Sequence[tuple[float, ...]], sets: int, jobs: int, fitters: ProblemFitters
 ) -> Iterator[Workbench]:
     """Yield workbenches for all levels, each for as many as fit into memory, where so many feature sets are scored."""
-    # A workbench is ready for a thousand sets; the fits are the same at every level.
-    count = max(1, _MAX_BYTES // (max(1024, sets) * _set_bytes(problem)))
+    # The fits are the same at every level; the rows are scored again for each workbench.
+    count = max(1, _MAX_BYTES // (sets * _set_bytes(problem)))
     for start in range(0, len(levels), count):
         part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
-        yield Workbench(problem, part, jobs=jobs, fitters=fitters)
+        yield Workbench(problem, part, jobs=jobs, min_sets=min(MIN_SETS, sets), fitters=fitters)
 
 
 def _set_bytes(problem: Problem) -> int:

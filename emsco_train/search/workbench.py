@@ -23,7 +23,7 @@ from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.design_bench import DesignBench
 from emsco_train.search.greedy import GreedyPaths
-from emsco_train.search.scoring.bit_cache import BitCache
+from emsco_train.search.scoring.bit_cache import MIN_SETS, BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator
 from emsco_train.search.scoring.set_scorer import set_scorer
 from emsco_train.search.settings import Objective
@@ -55,6 +55,7 @@ class Workbench(DesignBench):
         *,
         jobs: int = 1,
         max_bytes: int = 2**30,
+        min_sets: int = MIN_SETS,
         fitters: ProblemFitters | None = None,
     ) -> None:
         if problem.settings.is_logistic:
@@ -80,6 +81,7 @@ class Workbench(DesignBench):
             problem.validation.target,
             self.thresholds,
             max_bytes=max_bytes,
+            min_sets=min_sets,
         )
         # Of these rows; None: they are independent.
         self.groups = problem.validation.groups

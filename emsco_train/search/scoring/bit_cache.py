@@ -19,11 +19,12 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.errors import DesignError
 from emsco_train.models.borderline import ThresholdLevels
 
-__all__ = ["BitCache", "SetScorer", "TopScores", "Words", "pack_bits", "unpack_bits"]
+__all__ = ["MIN_SETS", "BitCache", "SetScorer", "TopScores", "Words", "pack_bits", "unpack_bits"]
 
 Words: TypeAlias = NDArray[np.uint64]
 
-_INITIAL_CAPACITY = 1024
+# What a search meets within its first generations.
+MIN_SETS = 1024
 _BLOCK_SCORES = 2**17
 
 
@@ -43,10 +44,19 @@ class BitCache:
     """Packed bits of every feature set met so far.
 
     `target` holds the position of each validation item's label, `thresholds`, for each threshold of a sweep, the confidence that
-    each label needs. Bits that fill `max_bytes` are dropped, and fitted again as needed: slower, never different.
+    each label needs. Bits that fill `max_bytes` are dropped, and fitted again as needed: slower, never different. There is room
+    for `min_sets` sets from the start.
     """
 
-    def __init__(self, scorer: SetScorer, target: Ints, thresholds: Sequence[Sequence[float]], *, max_bytes: int = 2**30) -> None:
+    def __init__(
+        self,
+        scorer: SetScorer,
+        target: Ints,
+        thresholds: Sequence[Sequence[float]],
+        *,
+        max_bytes: int = 2**30,
+        min_sets: int = MIN_SETS,
+    ) -> None:
         self._scorer = scorer
         self.target = target
         self._levels = [ThresholdLevels(threshold) for threshold in thresholds]
@@ -56,15 +66,16 @@ class BitCache:
         self._planes = (labels - 1).bit_length() if labels > 2 else 0
         per_set = (2 * len(self._levels) + self._planes) * self.words * 8
         self._capacity = max_bytes // per_set
-        if self._capacity < _INITIAL_CAPACITY:
+        if self._capacity < min_sets:
             detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
-            raise DesignError(f"max_bytes: {detail}, expected at least {_INITIAL_CAPACITY}. Allow more, or use fewer items")
+            raise DesignError(f"max_bytes: {detail}, expected at least {min_sets}. Allow more, or use fewer items")
+        self._min_sets = min_sets
         self.fits = 0
         self._reset()
 
     def _reset(self) -> None:
         self._rows: dict[bytes, int] = {}
-        size = (len(self._levels), min(_INITIAL_CAPACITY, self._capacity), self.words)
+        size = (len(self._levels), self._min_sets, self.words)
         self._confident: Words = np.zeros(size, dtype=np.uint64)
         self._right: Words = np.zeros(size, dtype=np.uint64)
         self._answers: Words = np.zeros((self._planes, *size[1:]), dtype=np.uint64)
