@@ -18,7 +18,10 @@ from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
 from emsco_train.guarantee.ledger import MemoryLedger
+from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search import ladder
 from emsco_train.search.ladder import ladder_front, ladder_thresholds
+from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
 
@@ -84,6 +87,18 @@ def test_no_tuned_design_is_dominated(problem: Problem, front: Front) -> None:
     points = np.array([[-design.coverage, -design.accuracy, design.cost] for design in tuned])
     for point in points:
         assert not ((points <= point).all(axis=1) & (points < point).any(axis=1)).any()
+
+
+@pytest.mark.parametrize("rooms", [1, 3])
+def test_little_memory_changes_no_figure(rooms: int, problem: Problem, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for the front's sets at every threshold is enough for one workbench; with a third, three find the same designs."""
+    fitters, levels = ProblemFitters(problem), ladder_thresholds(problem.thresholds)
+    sets = len(distinct_sets(np.array([design.chromosome for design in front], dtype=np.int8)))
+    expected = [design.id for design in ladder_front(problem, front)]
+    needed_per_level = sets * 16 * -(-len(problem.validation) // 64)
+    monkeypatch.setattr(ladder, "_MAX_BYTES", needed_per_level * -(-len(levels) // rooms))
+    assert len(list(ladder.make_workbenches(problem, levels, sets, 1, fitters))) == rooms
+    assert [design.id for design in ladder_front(problem, front)] == expected
 
 
 def test_both_floors_move_the_threshold(problem: Problem, front: Front) -> None:
