@@ -36,6 +36,9 @@ _SLACK = 1e-13
 # A rate at which steps shrink too slowly to wait, and about how many steps a new Hessian needs to the end.
 _SLOW = 0.95
 _NEWTON_STEPS = 4.0
+# While log-odds change by more than this, a new Hessian is soon as old as the one there is: one that costs more than two steps is
+# not built while steps still shrink at this rate. With several labels, that saves a fifth of the time.
+_FAR, _SHRINKING = 0.5, 0.7
 
 
 class Anchor(NamedTuple):
@@ -273,7 +276,10 @@ def _should_rebuild_hessian(
     # Nanoseconds per row, measured: the ratio is what counts.
     numbers = len(column_set.numbers) + 1
     build_cost = 0.5 * (labels + 1) * (numbers * numbers / 27.0 + (0.7 if numbers == column_set.width else 0.9) * numbers)
-    return left > build_cost / (0.64 * numbers + 10.0) + _NEWTON_STEPS
+    steps = build_cost / (0.64 * numbers + 10.0)
+    if change > _FAR and rate < _SHRINKING and steps > 2.0:
+        return False
+    return left > steps + _NEWTON_STEPS
 
 
 @jit_inner()
