@@ -11,7 +11,7 @@ import argparse
 import itertools
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import moocore
 import numpy as np
@@ -74,7 +74,7 @@ class DesignFigures:
 
 def measure_division(case: Case, division: int) -> dict[tuple[str, str], list[float]]:
     """Return the figures of each front, and of the designs that are chosen from it."""
-    problem = draw_problem(case, division, "curved", folds=0)
+    problem = draw_problem(replace(case, folds=0), division, "curved")
     assert problem.test is not None
     fitters = ProblemFitters(problem)
     front = next(search_thresholds(problem, None, SETTINGS, method="evolve", seed=division, jobs=1, fitters=fitters)).front

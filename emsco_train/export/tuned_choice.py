@@ -22,7 +22,7 @@ from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 
-__all__ = ["choose_tuned_design", "select_tuned_design"]
+__all__ = ["choose_tuned_design", "select_from_ladder", "select_tuned_design"]
 
 # How much more than the cheapest the surest may cost.
 _SLACK = 0.1
@@ -55,6 +55,10 @@ def select_tuned_design(problem: Problem, front: Front, requirements: Requiremen
     """Choose a design of a front by requirements, as `Front.select` does; no certify row is looked at."""
     requirements.check_labels(problem.labels)
     if requirements.both_sides:
-        front = ladder_front(problem, front, requirements, jobs=jobs)
-        requirements = replace(requirements, slack=_SLACK)
+        return select_from_ladder(ladder_front(problem, front, requirements, jobs=jobs), requirements)
     return requirements.choose(tuple(front), front.full_cost)
+
+
+def select_from_ladder(ladder: Front, requirements: Requirements) -> Design:
+    """Choose a design of a `ladder_front`: one ladder serves all requirements with floors on accuracy and coverage."""
+    return replace(requirements, slack=_SLACK).choose(tuple(ladder), ladder.full_cost)
