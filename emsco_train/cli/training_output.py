@@ -14,7 +14,6 @@ from emsco_runtime.bundle.summary import percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_number, format_table
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
-from emsco_train.data.splits import is_small_table
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.knee import least_useful_coverage
@@ -45,6 +44,8 @@ _FLOOR_COUNT = 4
 _MAX_SHOWN_LABELS = 40
 # A label is rare if it has less than this share of the rows that it would have if all labels had as many.
 _RARE_SHARE = 0.25
+# Designs that fewer rows measured owe much of their order to luck.
+_ENOUGH_ROWS = 1000
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -136,11 +137,6 @@ def format_front(trained: TrainedRun) -> list[str]:
         "lowest recall",
         "stages",
     ]
-    floor = next((name.rpartition(" ")[2] for name, _ in reversed(notable) if ">=" in name), None)
-    least = minimum_coverage([design.bounds(_suggestion_level(trained)) for design in front])
-    requirements = (
-        f" --min-accuracy {floor} --min-coverage {least:g}{_suggest_recall(trained, float(floor), least)}" if floor else ""
-    )
     where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
     where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
     held_out = "test" if has_test_rows else trained.run.measured.split
@@ -164,7 +160,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         *output,
         f"written  {path} (front.csv holds all designs)",
         f"look     emsco-report {path}",
-        f"next     emsco-export {path} --out BUNDLE{requirements}",
+        f"next     emsco-export {path} --out BUNDLE{_suggest_floors(trained)}",
     ]
 
 
@@ -224,6 +220,18 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
 
 
+def _suggest_floors(trained: TrainedRun) -> str:
+    """Return options that ask for about what the knee has; none where nothing is known of it.
+
+    The most accurate designs owe more to luck, and the cheapest of those that accept little may never give some answers.
+    """
+    bounds = trained.front.knee.bounds(_suggestion_level(trained))
+    accuracy, coverage = (int(100 * bound) / 100 for bound in (bounds.accuracy, bounds.coverage))
+    if not (accuracy and coverage):
+        return ""
+    return f" --min-accuracy {accuracy:g} --min-coverage {coverage:g}{_suggest_recall(trained, accuracy, coverage)}"
+
+
 def _suggest_recall(trained: TrainedRun, min_accuracy: float, min_coverage: float) -> str:
     """Return floors on the recall of rare labels, in reach beside those given: by accuracy alone they may never be an answer."""
     level = _suggestion_level(trained)
@@ -241,11 +249,11 @@ def _suggest_recall(trained: TrainedRun, min_accuracy: float, min_coverage: floa
 
 
 def _suggestion_level(trained: TrainedRun) -> float:
-    """Return the level of the bounds behind suggested floors: in a small table, of the bounds of all designs together.
+    """Return the level of the bounds behind suggested floors: where few rows measured designs, of all designs together.
 
     The best of many designs, measured on a few rows, owes much to luck.
     """
-    if not is_small_table(sum(trained.run.rows.values())):
+    if trained.front.knee.counts.total >= _ENOUGH_ROWS:
         return DEFAULT_SURE
     return 1 - (1 - DEFAULT_SURE) / len(trained.front)
 
