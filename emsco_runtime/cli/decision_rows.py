@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -121,6 +121,15 @@ class DecisionCounts:
         self.exits.update(other.exits)
         self.reasons.update(other.reasons)
         self.answers.update(other.answers)
+
+    def take_unknown(self, labels: Collection[str]) -> Counter[str]:
+        """Take the rows whose true label is none of these out of `answers`, since no answer is right; return them by label."""
+        unknown = {pair: number for pair, number in self.answers.items() if pair[0] not in labels}
+        self.answers -= Counter(unknown)
+        found: Counter[str] = Counter()
+        for (truth, _), number in unknown.items():
+            found[str(truth)] += number
+        return found
 
     @property
     def rows(self) -> int:

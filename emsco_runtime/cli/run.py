@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -108,11 +109,19 @@ def _run(options: argparse.Namespace) -> None:
             options,
         )
         counts = _decide_rows(decider, table, file)
+    unknown = counts.take_unknown(decider.truth.labels)
     print(_format_summary(bundle.manifest, counts, options.out))
-    if counts.labelled and not any(truth in decider.truth.labels for truth, _ in counts.answers):
-        known = ", ".join(sorted(decider.truth.labels))
-        detail = f"no value of the column {decider.truth.column!r} is a label of the bundle ({known})"
-        print(f"emsco-run: the accuracy means nothing: {detail}", file=sys.stderr)
+    if unknown:
+        print(f"emsco-run: {_describe_unknown(decider.truth, unknown, any_known=bool(counts.answers))}", file=sys.stderr)
+
+
+def _describe_unknown(truth: LabelColumn, unknown: Counter[str], *, any_known: bool) -> str:
+    """Return what the rows whose true label the bundle does not know mean for the accuracy."""
+    shown = ", ".join(repr(label) for label, _ in unknown.most_common(3)) + (", ..." if len(unknown) > 3 else "")
+    what = f"column {truth.column!r}: {pluralize(unknown.total(), 'row')} with labels that the bundle does not know ({shown})"
+    if any_known:
+        return f"{what}: they are decided, and left out of the accuracy and of the figures by label"
+    return f"{what}, none with one that it knows ({', '.join(sorted(truth.labels))}): there is no accuracy"
 
 
 def _decide_rows(decider: _ChunkDecider, table: TableFile, file: TextIO) -> DecisionCounts:

@@ -18,9 +18,11 @@ from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.errors import DataError
 
-__all__ = ["label_positions", "plain_labels", "unique_labels"]
+__all__ = ["check_label_count", "label_positions", "plain_labels", "unique_labels"]
 
 _UNKNOWN_LABEL = -1
+# More labels than this, with fewer rows each than that or more than those at all, are numbers or names, not classes.
+_FEW_LABELS, _ROWS_PER_LABEL, _MAX_LABELS = 100, 10, 1000
 _MAX_INTEGER_LABEL = 2**53  # beyond this, JSON readers that use floats would change an integer label
 
 
@@ -60,6 +62,23 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
     if len(found) < 2:
         raise DataError(f"{where} has only the label {found[0]!r}: at least two different ones are needed to train")
     return tuple(found)
+
+
+def check_label_count(labels: int, rows: int, where: str) -> None:
+    """Raise if there are so many different labels that they cannot be classes, such as where a number was meant.
+
+    Examples
+    --------
+    >>> check_label_count(900, 1500, "y")
+    Traceback (most recent call last):
+        ...
+    emsco_train.errors.DataError: y has 900 different labels in 1,500 rows: ...
+    """
+    if labels > _FEW_LABELS and (labels * _ROWS_PER_LABEL > rows or labels > _MAX_LABELS):
+        raise DataError(
+            f"{where} has {labels:,} different labels in {pluralize(rows, 'row')}: is it a number, or an id? emsco learns to "
+            "tell a few classes apart: give the column of these, or divide the numbers into a few ranges first"
+        )
 
 
 def label_positions(values: Sequence[Label], labels: Sequence[Label]) -> Ints:

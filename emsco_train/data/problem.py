@@ -29,7 +29,7 @@ from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
-from emsco_train.data.labels import label_positions, unique_labels
+from emsco_train.data.labels import check_label_count, label_positions, unique_labels
 from emsco_train.data.memory_check import check_fit_memory
 from emsco_train.data.problem_warnings import (
     warn_class_weight,
@@ -209,6 +209,7 @@ class Problem:
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
         labels = unique_labels(whole.true_labels, "y")
+        check_label_count(len(labels), rows, "y")
         if splits is None:
             rng = np.random.default_rng(settings.seed)
             target = label_positions(whole.true_labels, labels)

@@ -11,7 +11,7 @@ from emsco_train.data.features import FeatureOptions, find_gaps
 from emsco_train.data.finding import Finding
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import default_shares, is_small_table
-from emsco_train.errors import DesignError, TableWarning
+from emsco_train.errors import DataError, DesignError, TableWarning
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
@@ -45,11 +45,12 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     wanted = {*request.pinned, *request.unknown, *request.increasing, *request.decreasing}
     findings = list(find_table_faults(read, request.columns.kinds or {}, wanted, min_category=request.min_category))
     source = drop_useless_columns(read, findings)
+    _check_names(source)
     request, adapted = _adapt_to_small_table(request, source)
     findings += adapted
     on_phase(Phase("dividing and encoding the rows"))
     with record_warnings(findings):
-        problem = _make_problem(request, source, names=read.table.names)
+        problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
         # Checks the others before anything is searched, and warns of those that are low.
         levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
     for position, level in enumerate(levels):
@@ -63,6 +64,15 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
             )
     search_rows = choose_search_rows(problem, request.max_search_rows, request.method)
     return PreparedRun(request, source, problem, tuple(findings), search_rows)
+
+
+def _check_names(source: Source) -> None:
+    """Raise if a feature has no name; the index of a data frame, which has none either, was left out as a counter before."""
+    if not all(name.strip() for name in source.table.names):
+        raise DataError(
+            f"{source.files[0].path}: a column of the header has no name (the index of a data frame?): "
+            "name it, or leave it out with `drop=('',)`"
+        )
 
 
 def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -> Problem:

@@ -23,6 +23,7 @@ from emsco_runtime.support.table_file import concatenate_columns, open_table
 from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
 from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
+from emsco_train.data.labels import check_label_count
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
@@ -143,12 +144,6 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     names = [name for name in first.columns if name not in special]
     if not names:
         raise DataError(f"{first.path}: there is no column beside {', '.join(special)}: give at least one feature")
-    unnamed = [place for place, name in enumerate(first.columns, start=1) if name in names and not name.strip()]
-    if unnamed:
-        raise DataError(
-            f"{first.path}: column {unnamed[0]} of the header has no name (the index of a data frame?): "
-            "name it, or leave it out with `drop=('',)`"
-        )
     others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
     kept = _find_kept_rows(rows, columns)
@@ -156,7 +151,9 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     features = {name: _read_feature(rows, name, (columns.kinds or {}).get(name)) for name in names}
     parsed = rows.column(columns.label, parse_labels)
     labels = parsed if isinstance(parsed, list) else parsed.tolist()
-    if len(set(labels)) == 1:
+    different = len(set(labels))
+    check_label_count(different, len(labels), f"{first.path}: column {columns.label!r}")
+    if different == 1:
         raise DataError(
             f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
             f"{' beside those dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"

@@ -55,8 +55,10 @@ def find_table_faults(
 def _decide_drop(finding: Finding, *, is_wanted: bool) -> Finding:
     if not finding.is_useless:
         return finding
-    # The remedy of such a finding says how to keep the column.
-    return replace(finding, remedy="") if is_wanted else replace(finding, is_dropped=True)
+    # The remedy of such a finding says how to keep the column. The index of a data frame has no name to say that of.
+    if is_wanted or not str(finding.column).strip():
+        finding = replace(finding, remedy="")
+    return replace(finding, is_dropped=not is_wanted)
 
 
 def drop_useless_columns(source: Source, findings: Sequence[Finding]) -> Source:
@@ -137,7 +139,7 @@ def _format_kind(findings: Sequence[Finding]) -> list[str]:
     shown = findings if len(findings) <= _MAX_LINES else findings[: _MAX_LINES - 1]
     lines = []
     for one in shown:
-        lines.append(one.what if one.column is None else f"{one.column}: {one.what}")
+        lines.append(one.what if one.column is None else f"{one.column or 'a column without a name'}: {one.what}")
         lines += [f"{_INDENT}{one.remedy}"] if one.remedy else []
     others = [str(one.column) for one in findings[len(shown) :]]
     return [*lines, f"and {_join_names(others)}"] if others else lines

@@ -288,15 +288,20 @@ def test_run_reads_a_pipe(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_run_counts_only_rows_with_a_label(bundle: Path, tmp_path: Path) -> None:
-    """An empty label does not count; labels that the bundle does not have make the accuracy meaningless, with a warning."""
+    """An empty label does not count, nor does one that the bundle does not have, to which no answer is right: a line says so."""
     out = tmp_path / "out.csv"
     rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,spam\n-3,0,0,\n")
     assert "accuracy   100.00 % (1 of 1 accepted are right)" in run("emsco-run", bundle, rows, "--out", out).stdout
     rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,junk\n")
+    done = run("emsco-run", bundle, rows, "--out", out)
+    assert "1 row with labels that the bundle does not know ('junk'), none with one that it knows (ham, spam)" in done.stderr
+    assert "accuracy" not in done.stdout
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,label\n3,0,0,junk\n3,0,0,spam\n")
+    done = run("emsco-run", bundle, rows, "--out", out)
     assert (
-        "no value of the column 'label' is a label of the bundle (ham, spam)"
-        in run("emsco-run", bundle, rows, "--out", out).stderr
+        "column 'label': 1 row with labels that the bundle does not know ('junk'): they are decided, and left out" in done.stderr
     )
+    assert "accuracy   100.00 % (1 of 1 accepted are right)" in done.stdout
     numbers = write_sample(tmp_path / "n", make_bundle([["a"]], labels=(0, 1), weights=[[[-1.0], [1.0]]], threshold=0.6))
     rows = write_csv(tmp_path / "rows.csv", "a,label\n3,1.0\n-3,0.0\n")
     assert "accuracy   100.00 %" in run("emsco-run", numbers, rows, "--out", out).stdout
@@ -483,7 +488,7 @@ def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"size": [3.0, -3.0, 3.0], "label": pa.array([1.0, None, 1.0])}), rows)
     done = run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", tmp_path / "out.csv")
     assert "of 2 accepted are right" in done.stdout, done.stderr
-    assert "means nothing" not in done.stderr
+    assert "does not know" not in done.stderr
 
 
 def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,17 @@ def decide(folder: Path, data: Path, *options: str) -> str:
     return (folder / "decisions.csv").read_text(encoding="utf-8")
 
 
+def test_the_index_of_a_data_frame_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A counter without a name, as pandas writes it, is in nobody's way: trained, exported and decided without a word of it."""
+    data = table(tmp_path / "t.csv", extra={"": range(600)})
+    assert look(capsys, data)[1:] == [
+        "dropped  a column without a name: a row number or another counter: every value is different"
+    ]
+    run_successfully("emsco-train", "--data", data, "--out", tmp_path / "run", "--generations", "2", *QUICK)
+    assert [column.name for column in record(tmp_path / "run").columns] == ["x0", "x1", "x2"]
+    assert decide(tmp_path / "run", data).count("\n") == 601
+
+
 def test_a_clean_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page is two lines: the share of the most common label, and that there is nothing to say; nothing is written."""
     lines = look(capsys, table(tmp_path / "t.csv"))

@@ -398,7 +398,11 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "nameless column": (
         csv_text(("", *HEADER[1:])),
-        "t.csv: column 1 of the header has no name (the index of a data frame?): name it",
+        "t.csv: a column of the header has no name (the index of a data frame?): name it",
+    ),
+    "a number as the label": (
+        csv_text(rows=[[*row[:5], str(place)] for place, row in enumerate(mixed_rows(150))]),
+        "t.csv: column 'verdict' has 150 different labels in 150 rows: is it a number, or an id?",
     ),
     "only a label": ("verdict\nham\nspam\n", "t.csv: there is no column beside verdict: give at least one feature"),
 }
