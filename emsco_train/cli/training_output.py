@@ -154,6 +154,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         *(f"caution  {text}" for text in (*describe_missed_labels(shown.labels), *_describe_high_thresholds(trained))),
     ]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
+    output += _describe_upgrade(trained)
     if trained.interrupted:
         output.append("stopped  interrupted; the front so far is kept. Go on with the same command and --resume")
     return [
@@ -187,6 +188,19 @@ def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
         for entry in trained.run.thresholds
         if (counts := entry.everything[0]).accepted < _LEAST_ACCEPTED * counts.total
     ]
+
+
+def _describe_upgrade(trained: TrainedRun) -> list[str]:
+    """Return how many designs have the stages that the run was asked to upgrade to, and why there may be none."""
+    upgrade = trained.run.upgrade
+    if upgrade is None:
+        return []
+    count = sum(design.upgrade == upgrade for design in trained.front)
+    if count:
+        return [f"upgrade  {count:,} of the designs have {upgrade} stages"]
+    limited = any(entry.stopped == "time" for entry in trained.run.thresholds)
+    reason = "the time was up before they could be fitted; raise --time-limit" if limited else "they were no better"
+    return [f"upgrade  no design has {upgrade} stages: {reason}"]
 
 
 def calibration_warnings(measured: MeasuredDesign) -> list[str]:

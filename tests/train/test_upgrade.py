@@ -150,8 +150,8 @@ def test_estimator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stages", [["--stages", "boosted"], ["--upgrade", "boosted"]])
-def test_command(stages: list[str], tmp_path: Path) -> None:
-    """Both options write a run that exports a boosted design, promise included."""
+def test_command(stages: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both options write a run that exports a boosted design, promise included; the output says how many are upgraded."""
     columns, y = make_table(800)
     lines = [",".join([*NAMES, "label"]), *(",".join(map(str, row)) for row in zip(*columns.values(), y, strict=True))]
     (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
@@ -171,6 +171,7 @@ def test_command(stages: list[str], tmp_path: Path) -> None:
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
     upgraded = [design for design in front if design.upgrade == "boosted"]
     assert bool(upgraded) == (stages[0] == "--upgrade")
+    assert (f"upgrade  {len(upgraded)} of the designs have boosted stages" in capsys.readouterr().out) == bool(upgraded)
     made = export_run(tmp_path / "run", tmp_path / "bundle", max_error=0.3, min_coverage=0.2)
     assert made.export.verified[0].verification.agrees
     if upgraded:
