@@ -14,7 +14,7 @@ __all__ = ["check_codes", "check_leak"]
 # column of a million (this many deviations of a normal variable), and explains this share of a label.
 _MAX_CODES, _MIN_CODE_ROWS, _CODE_DEVIATIONS, _MIN_CODE_EFFECT = 30, 20, 4.75, 0.02
 # A leak: one column alone leaves at most this share of the errors of always giving the most common label.
-_LEAK_ERROR_SHARE, _MIN_LEAK_ROWS = 0.02, 20
+_LEAK_ERROR_SHARE, _MIN_LEAK_ROWS = 0.05, 20
 
 
 def check_codes(name: str, values: Floats, target: Ints) -> Finding | None:
@@ -31,21 +31,25 @@ def check_codes(name: str, values: Floats, target: Ints) -> Finding | None:
     if len(numbers) < 3 or labels < 2:
         return None
     weight, share = counts.sum(axis=1), counts.sum(axis=0) / rows
-    deviations = counts - np.outer(weight, share)
-    every = float((deviations**2 / np.outer(weight, share)).sum())
-    # A trend of the numbers, of their ranks (counts and amounts are often skewed), or from one of them on.
-    scores = [numbers, np.cumsum(weight) - weight / 2, *((numbers > cut).astype(np.float64) for cut in numbers[:-1])]
-    rest = max(every - max(_explained_by(score, weight, deviations, share) for score in scores), 0.0)
+    # What is left of a chi-squared value where the share of each label may rise with the numbers, or fall.
+    rest = sum(_unexplained(weight, column / weight) / part for column, part in zip(counts.T, share, strict=True))
     if _to_normal(rest, (len(numbers) - 2) * (labels - 1)) < _CODE_DEVIATIONS or rest < _MIN_CODE_EFFECT * rows:
         return None
     what = "whole numbers in which the labels follow no trend, as with codes"
     return Finding("codes", name, what, f"try `kinds={{{name!r}: 'categorical'}}`")
 
 
-def _explained_by(score: Floats, weight: Floats, deviations: Floats, share: Floats) -> float:
-    """Return the part of a chi-squared value that a straight line explains: the shares of each label against a score."""
-    centred = score - np.average(score, weights=weight)
-    return float(((centred @ deviations) ** 2 / share).sum() / (weight @ centred**2))
+def _unexplained(weight: Floats, shares: Floats) -> float:
+    """Return the least squares from shares that only rise, or only fall, to these."""
+    return min(float(weight @ (side - _rising(weight, side)) ** 2) for side in (shares, -shares))
+
+
+def _rising(weight: Floats, shares: Floats) -> Floats:
+    """Return the rising numbers nearest to these: the largest of the means from below of which each later end is larger."""
+    ends, sums = np.cumsum(weight), np.cumsum(weight * shares)
+    before, sums_before = ends - weight, sums - weight * shares
+    means = (sums[None, :] - sums_before[:, None]) / np.maximum(ends[None, :] - before[:, None], weight.min())
+    return np.array([means[: place + 1, place:].min(axis=1).max() for place in range(len(shares))])
 
 
 def _to_normal(value: float, freedom: int) -> float:
@@ -55,15 +59,15 @@ def _to_normal(value: float, freedom: int) -> float:
 
 
 def check_leak(name: str, values: Floats | Ints, target: Ints) -> Finding | None:
-    """Find a column that alone tells the label: each row is given that of the nearest smaller value among half of the rows.
+    """Find a column that alone tells the label: each row is given the most common one of its value among half of the rows.
 
-    Categories are given as numbers; equal ones are next to each other then, too.
+    Or of the nearest smaller value; gaps are a value. Categories are given as numbers.
     """
     filled = np.where(np.isnan(values), -np.inf, values)
     learned: Mask = np.arange(len(filled)) % 2 == 0
-    order = np.argsort(filled[learned], kind="stable")
-    nearest = np.searchsorted(filled[learned][order], filled[~learned], side="right") - 1
-    truth, guess = target[~learned], target[learned][order][np.maximum(nearest, 0)]
+    known, codes = np.unique(filled[learned], return_inverse=True)
+    nearest = np.searchsorted(known, filled[~learned], side="right") - 1
+    truth, guess = target[~learned], _cross_count(codes, target[learned]).argmax(axis=1)[np.maximum(nearest, 0)]
     wrong, wrong_base = int((guess != truth).sum()), int((truth != np.bincount(target).argmax()).sum())
     if wrong_base < _MIN_LEAK_ROWS or wrong > _LEAK_ERROR_SHARE * wrong_base:
         return None

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from emsco_runtime.support.arrays import Array
 from emsco_train.data import table_check
 from emsco_train.data.finding import Finding
+from emsco_train.data.label_checks import _rising
 from emsco_train.data.table_check import check_columns
 
 ROWS = 400
@@ -183,6 +184,35 @@ def test_codes_are_whole_numbers_without_a_trend() -> None:
     assert look(count, (np.minimum(count, 1) + rng(5).normal(0, 0.7, 2000) > 0.5).tolist()) is None
     assert look(code, rng(6).integers(0, 3, 2000).tolist()) is None
     assert look(code.astype(float), ["a"] * 1999 + ["b"]) is None
+
+
+def test_a_rise_that_is_no_line_is_a_trend() -> None:
+    """Shares of a label that only rise, slowly and then fast, are no sign of codes; the same ones out of order are."""
+    shares, draw = [0.15, 0.15, 0.17, 0.2, 0.2, 0.27, 0.27, 0.34, 0.4, 0.9], rng(3)
+    numbers = draw.integers(0, 10, 6000)
+    for order, is_found in ((shares, False), (shares[::-1], False), (shares[5:] + shares[:5], True)):
+        labels = (draw.random(6000) < np.array(order)[numbers]).tolist()
+        found = look(numbers.astype(np.float64), labels)
+        assert (found is not None and found.kind == "codes") == is_found
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20)), min_size=2, max_size=9))
+def test_the_nearest_rising_numbers(pairs: list[tuple[int, int]]) -> None:
+    """They are those of scikit-learn's isotonic regression."""
+    isotonic = pytest.importorskip("sklearn.isotonic")
+    weight, values = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
+    np.testing.assert_allclose(_rising(weight, values), isotonic.isotonic_regression(values, sample_weight=weight), atol=1e-9)
+
+
+def test_a_gap_or_one_value_that_tells_the_label_is_a_leak() -> None:
+    """A date of death is there for the dead alone, and the last week for nearly all who stayed: both tell the label."""
+    dead = rng(4).random(2000) < 0.2
+    month = np.where(dead, rng(5).integers(1, 13, 2000), np.nan)
+    week = np.where(dead & (rng(6).random(2000) < 0.97), rng(7).integers(1, 52, 2000), 52.0)
+    for values in (month, week):
+        finding = look(values, dead.tolist())
+        assert finding is not None
+        assert finding.kind == "leak"
 
 
 @pytest.mark.parametrize("labels", [2, 4])
