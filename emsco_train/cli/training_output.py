@@ -46,6 +46,8 @@ _MAX_SHOWN_LABELS = 40
 _RARE_SHARE = 0.25
 # Designs that fewer rows measured owe much of their order to luck.
 _ENOUGH_ROWS = 1000
+# With fewer, boosted stages gained little (docs/experiments.md).
+_ROWS_FOR_TREES = 2000
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -191,9 +193,11 @@ def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
 
 
 def _describe_upgrade(trained: TrainedRun) -> list[str]:
-    """Return how many designs have the stages that the run was asked to upgrade to, and why there may be none."""
+    """Return how many designs have the stages that the run was asked to upgrade to, or why none has; that it can be asked to."""
     upgrade = trained.run.upgrade
     if upgrade is None:
+        if trained.run.stages != "boosted" and trained.run.measured.rows >= _ROWS_FOR_TREES:
+            return ["more     --upgrade boosted: with so many rows, boosted trees often make designs cheaper and more accurate"]
         return []
     count = sum(design.upgrade == upgrade for design in trained.front)
     if count:

@@ -224,7 +224,8 @@ def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
     values = rows.columns[columns.label]
     names = [_label_name(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values.texts())]
     dropped = {_label_name(label) for label in columns.drop_labels}
-    absent = sorted(dropped.difference(names))
+    # A label that no row has may be misspelt; that every row has a label is no error.
+    absent = sorted(dropped.difference(names, {""}))
     if absent:
         known = sorted(set(names))
         raise DataError(

@@ -272,13 +272,14 @@ def test_a_label_may_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_rows_without_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are refused with the remedy, which works; a word that may mean so is pointed out, a minus is not."""
+    """They are refused with the remedy, which works, also where there are none; a word that may mean so is pointed out."""
     values = numbers(600)
     truth = labels(values)
     rows = [[*row, "" if number < 5 else name] for number, (row, name) in enumerate(zip(values.tolist(), truth, strict=True))]
     data = write_rows(tmp_path / "t.csv", ["a", "b", "c", "label"], rows)
     assert "or drop such rows with --drop-label ''" in run_expecting_error(1, "emsco-train", "--data", data, "--check")
     assert look(capsys, data, "--drop-label", "")[0].endswith("of 595 rows")
+    assert look(capsys, table(tmp_path / "clean.csv"), "--drop-label", "")[0].endswith("of 600 rows")
     signs = [[*row[:3], "+" if name == "yes" else "-"] for row, name in zip(rows, truth, strict=True)]
     signs[:60] = [[*row[:3], "?"] for row in signs[:60]]
     lines = look(capsys, write_rows(tmp_path / "signs.csv", ["a", "b", "c", "label"], signs))
