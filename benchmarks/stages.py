@@ -30,7 +30,7 @@ from emsco_train import FeatureOptions, Problem, Settings
 from emsco_train.data.splits import Splits
 from emsco_train.data.stage_settings import Upgrade
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import SelectionError
+from emsco_train.errors import DataError, SelectionError
 from emsco_train.export.searched_design import fit_design
 from emsco_train.export.tuned_choice import select_from_ladder
 from emsco_train.models.evaluation import evaluate_split
@@ -225,7 +225,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if (table, kind, division) in done:
                     continue
                 print(f"\r{table}, {kind}, division {division}    ", end="", file=sys.stderr, flush=True)
-                found = list(measure(table, division, kind))
+                try:
+                    found = list(measure(table, division, kind))
+                except DataError as error:
+                    # A rare label may have no train row; such a division is passed over.
+                    print(f"\r{table}, division {division}: {error}", file=sys.stderr)
+                    continue
                 records += found
                 with path.open("a") as file:
                     file.writelines(json.dumps(asdict(one)) + "\n" for one in found)
