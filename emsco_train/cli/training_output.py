@@ -271,7 +271,7 @@ def _suggestion_level(trained: TrainedRun) -> float:
 
     The best of many designs, measured on a few rows, owes much to luck.
     """
-    if trained.front.knee.counts.total >= _ENOUGH_ROWS:
+    if trained.run.measured.rows >= _ENOUGH_ROWS:
         return DEFAULT_SURE
     return 1 - (1 - DEFAULT_SURE) / len(trained.front)
 

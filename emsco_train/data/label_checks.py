@@ -45,7 +45,7 @@ def _unexplained(weight: Floats, shares: Floats) -> float:
 
 
 def _rising(weight: Floats, shares: Floats) -> Floats:
-    """Return the rising numbers nearest to these: the largest of the means from below of which each later end is larger."""
+    """Return the isotonic regression of these numbers, at most some tens, by its formula: the largest of the smallest means."""
     ends, sums = np.cumsum(weight), np.cumsum(weight * shares)
     before, sums_before = ends - weight, sums - weight * shares
     means = (sums[None, :] - sums_before[:, None]) / np.maximum(ends[None, :] - before[:, None], weight.min())
