@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.header import Header
 from email.message import Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 from email.utils import formataddr
 
 import _spam_sample  # noqa: F401 - puts the example on the path
@@ -35,6 +37,13 @@ LIMITS: Mapping[str, float] = {
     "words cut by zero width": 0.03,
     "look-alike letters": 0.03,
     "sender and text": 0.04,
+    # All of these have ham text that is read easily, and the spam where a mail program finds it.
+    "spam in an octet stream": 0.05,
+    "spam behind white space": 0.05,
+    "spam behind many parts": 0.05,
+    "spam behind a false style": 0.05,
+    # Nothing here is hidden: how much spam a filter by words cannot tell from the ham around it.
+    "a line of spam, a link, ham text": 1.0,
 }
 _WORD = re.compile(r"\b[A-Za-z]{3,}\b")
 _NO_WIDTH = "\u200d\u2063\u180e\u200e"
@@ -190,6 +199,55 @@ def _alike(word: str, rng: random.Random) -> str:
     return "".join(_ALIKE.get(letter, letter) if rng.random() < 0.6 else letter for letter in word)
 
 
+def _page_of(raw: bytes) -> tuple[Message, str]:
+    """Return the header of a message without its content, and its text as a page."""
+    message = _parse(_rewrite(raw, lambda plain: plain, lambda page: page, as_page=True))
+    pages = [_text(part) for part in message.walk() if part.get_content_type() == "text/html"]
+    for name in ("Content-Type", "Content-Transfer-Encoding", "Content-Disposition", "MIME-Version"):
+        del message[name]
+    return message, "\n".join(pages)
+
+
+def _mixed(raw: bytes, text: str, *, fillers: int, kind: str) -> bytes:
+    """Put ham text first, then empty parts, then the spam in a part of some kind."""
+    message, page = _page_of(raw)
+    shown = MIMEText(page, "html", "utf-8")
+    if kind != "text/html":
+        shown.replace_header("Content-Type", f'{kind}; name="page.html"')
+        shown["Content-Disposition"] = "inline"
+    parts = [MIMEText(text, "plain", "utf-8"), *(MIMEText("", "plain") for _ in range(fillers)), shown]
+    whole = MIMEMultipart("mixed", _subparts=parts)
+    for name, value in message.items():
+        whole[name] = value
+    return _write(whole)
+
+
+def _behind_space(raw: bytes, text: str) -> bytes:
+    space = " " * 60_000
+    return _rewrite(
+        raw, lambda plain: f"{text}\n{space}\n{plain}", lambda page: _into_body(page, f"<div>{html.escape(text)}</div>{space}")
+    )
+
+
+def _behind_style(raw: bytes, text: str) -> bytes:
+    """Put a style into a comment before the spam, and its end into one behind: only who reads the style first passes over it."""
+
+    def wrap(page: str) -> str:
+        return f"<div>{html.escape(text)}</div><!-- <style> -->{page}<!-- </style> -->"
+
+    return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
+
+
+def _line_and_link(raw: bytes, borrowed: Borrowed, rng: random.Random) -> bytes:
+    message, page = _page_of(raw)
+    words = _WORD.findall(re.sub(r"(?is)<style.*?</style>|<[^>]*>", " ", page))[:15]
+    line = f"{' '.join(words)} http://{rng.randrange(10**6)}.example.com/\n\n{borrowed.text(rng)[:600]}\n"
+    message.set_payload(line.encode("utf-8", "replace"))
+    message["MIME-Version"], message["Content-Type"] = "1.0", "text/plain; charset=utf-8"
+    email.encoders.encode_base64(message)
+    return _write(message)
+
+
 Attack = Callable[[bytes, Borrowed, random.Random], bytes]
 ATTACKS: Mapping[str, Attack] = {
     "sender": lambda raw, borrowed, rng: _forge(raw, borrowed, rng, named=False),
@@ -201,4 +259,11 @@ ATTACKS: Mapping[str, Attack] = {
     "words cut by zero width": lambda raw, _, rng: _cut(raw, lambda word: _halve(word, rng.choice(_NO_WIDTH)), as_page=False),
     "look-alike letters": lambda raw, _, rng: _cut(raw, lambda word: _alike(word, rng), as_page=False),
     "sender and text": lambda raw, borrowed, rng: _before(_forge(raw, borrowed, rng, named=True), borrowed.text(rng)),
+    "spam in an octet stream": lambda raw, borrowed, rng: _mixed(
+        raw, borrowed.text(rng), fillers=0, kind="application/octet-stream"
+    ),
+    "spam behind white space": lambda raw, borrowed, rng: _behind_space(raw, borrowed.text(rng)),
+    "spam behind many parts": lambda raw, borrowed, rng: _mixed(raw, borrowed.text(rng), fillers=70, kind="text/html"),
+    "spam behind a false style": lambda raw, borrowed, rng: _behind_style(raw, borrowed.text(rng)),
+    "a line of spam, a link, ham text": _line_and_link,
 }

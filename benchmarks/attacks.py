@@ -23,6 +23,7 @@ from _spam_attacks import ATTACKS, LIMITS, Borrowed
 from _spam_sample import ARCHIVE, ARTEFACTS, COLLECTORS, read_sample
 from spam_filter.message.mail import Mail
 from spam_filter.model import Model
+from spam_filter.service.classification import classify
 from spam_filter.training.corpus import LabelledMail
 from spam_filter.training.pipeline import TrainingSettings, train_model
 
@@ -117,8 +118,9 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, share: float
     hard = [mail for mail in ham if mail.source.startswith("hard-ham")]
     with Model.open(folder) as model:
 
-        def decide(raws: Sequence[bytes]) -> list[str | int | None]:
-            return [model.cascade.decide(Mail.parse(raw)).label for raw in raws]
+        def decide(raws: Sequence[bytes]) -> list[str | None]:
+            found = [classify(model, raw, None, None).status for raw in raws]
+            return [status if status in ("ham", "spam") else None for status in found]
 
         lost, missed = (decide([mail.raw for mail in kind]) for kind in (ham, spam))
         borrowed = Borrowed.of([mail.raw for mail in ham])

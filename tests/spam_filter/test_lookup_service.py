@@ -204,7 +204,7 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
         Running(*arguments, "--dns", proxy.where, command=("-m", "spam_filter", "serve")) as running,
     ):
         proxy.change = lambda _question, _answer: None
-        for one in corpus[:8]:
+        for one in corpus[:3]:
             with smtplib.SMTP(HOST, running.port, timeout=60) as client:
                 client.ehlo("mx.example")
                 assert client.has_extn("xforward")
@@ -212,7 +212,7 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
                 assert client.docmd("XFORWARD", "ADDR=203.0.120.9 HELO=mx.example")[0] == 250
                 client.sendmail("a@nowhere.example", ["b@example.org"], one.raw)
     delivered = [path.read_bytes() for path in sorted((tmp_path / "box").rglob("*")) if path.is_file()]
-    assert len(delivered) == 8
+    assert len(delivered) == 3
     degraded = [content for content in delivered if b"X-Emsco-Degraded: dns\r\n" in content]
     assert degraded
     assert not any(b"X-Emsco-Status: ham" in content for content in degraded)

@@ -357,7 +357,7 @@ def test_inside_of_postfix() -> None:
 @pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 @pytest.mark.parametrize(
     ("processes", "count", "kills"),
-    [(1, 60, [5]), *(pytest.param(processes, 240, [10, 20, 30], marks=pytest.mark.proof) for processes in (1, 2))],
+    [(1, 24, [5]), *(pytest.param(processes, 240, [10, 20, 30], marks=pytest.mark.proof) for processes in (1, 2))],
 )
 def test_no_mail_is_lost_when_the_milter_is_killed_again_and_again(processes: int, count: int, kills: list[int]) -> None:
     """Eight clients send to Postfix while the milter, or a process of it, is killed: what was answered 250 arrives, marked.

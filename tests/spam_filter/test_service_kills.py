@@ -56,7 +56,7 @@ def remove_our_headers(content: bytes) -> bytes:
     for name in (b"Status", b"Confidence", b"Stage", b"Cost", b"Bundle"):
         line, _, content = content.partition(b"\r\n")
         assert line.startswith(b"X-Emsco-" + name + b": ")
-    for name in (b"Degraded", b"Note"):
+    for name in (b"Degraded", b"Unread", b"Note"):
         if content.startswith(b"X-Emsco-" + name + b": "):
             content = content.partition(b"\r\n")[2]
     return content

@@ -83,17 +83,22 @@ class Traffic:
             client.close()
 
     def _attempt(self, client: smtplib.SMTP | None, key: str) -> tuple[smtplib.SMTP | None, str]:
-        """Try once; return the connection, if it is still good, and what was answered."""
+        """Try once; return the connection, if it is still good, and what was answered.
+
+        After a refusal the next attempt connects again, as that of a mail server does: Postfix gives a milter up for a session.
+        """
         try:
             if client is None:
                 client = smtplib.SMTP(HOST, self.port, timeout=60)
             client.sendmail(f"{key}@sender.example", [f"{key}@example.org"], self.messages[key])
-        except smtplib.SMTPServerDisconnected:
-            return None, "no answer"
         except smtplib.SMTPResponseException as error:
-            return client, str(error.smtp_code)
+            code = str(error.smtp_code)
         except smtplib.SMTPRecipientsRefused as error:
-            return client, str(next(iter(error.recipients.values()))[0])
-        except OSError:
-            return None, "no answer"
-        return client, "250"
+            code = str(next(iter(error.recipients.values()))[0])
+        except OSError:  # that the other side is gone is one, too
+            code = "no answer"
+        else:
+            return client, "250"
+        if client is not None:
+            client.close()
+        return None, code

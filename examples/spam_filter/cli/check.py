@@ -62,6 +62,7 @@ def _lines(model: Model, lists: SenderLists, name: str, raw: bytes, most: int) -
         return
     stages = len(model.cascade.manifest.stages)
     degraded = f", degraded: {', '.join(verdict.failed_sources)}" if verdict.degraded else ""
+    degraded += ", not read whole" if verdict.unread else ""
     sure = f"{int(verdict.confidence * 10_000) / 10_000:.4f}"
     cost = f"cost {verdict.cost:.4g} {verdict.unit}"
     yield f"{name}: {verdict.status} ({sure}), stage {verdict.stage} of {stages}, {cost}{degraded}{listed}"

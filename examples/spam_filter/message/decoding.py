@@ -13,7 +13,12 @@ __all__ = ["decode_text", "decode_transfer", "decode_words"]
 
 # These are codecs of Python, but no mail is written in them, and some take time that grows with the square of the length.
 _EXCLUDED_CODECS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
+# Codecs in which bytes that look like ASCII may be something else.
+_NOT_ASCII: Final = ("utf-16", "utf-32", "utf_16", "utf_32", "iso2022", "hz")
+_LOOKED_AT: Final = 1_000
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
+_NOT_IN_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
+_PADDING: Final = re.compile(rb"=+")
 _ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
 _BETWEEN_WORDS: Final = re.compile(r"(\?=)\s{1,20}(?==\?)")
 
@@ -33,9 +38,13 @@ def decode_text(content: bytes, charset: str = "") -> str:
     >>> decode_text(b"caf\xc3\xa9"), decode_text(b"caf\xe9", "utf-8"), decode_text(b"caf\xe9", "no-such-charset")
     ('café', 'café', 'café')
     """
-    if content.isascii() and not charset.lower().startswith(("utf-16", "utf-32", "utf_16", "utf_32", "iso-2022", "hz")):
+    codec = _python_codec(charset.lower())
+    if not codec and content.count(0, 0, _LOOKED_AT) > min(len(content), _LOOKED_AT) // 4:
+        # Two bytes for each letter, under a name that Python does not know.
+        codec = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
+    if content.isascii() and not codec.startswith(_NOT_ASCII):
         return content.decode("ascii")
-    for name in (_python_codec(charset.lower()), "utf-8"):
+    for name in (codec, "utf-8"):
         if name:
             try:
                 return content.decode(name)
@@ -80,13 +89,20 @@ def decode_transfer(content: bytes, encoding: str) -> bytes:
     (b'hello', b'a=b', b'x')
     """
     if encoding == "base64":
-        letters = _NO_BASE64.sub(b"", content.partition(b"=")[0])
-        # One letter too many says nothing; two or three are the end of a text whose padding was lost.
-        letters = letters[: len(letters) - 1] if len(letters) % 4 == 1 else letters
-        return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
+        first, padding, rest = content.partition(b"=")
+        # What follows the padding may be plain, such as the footer of a mailing list, or another run, which mail programs read.
+        runs = [first, *_PADDING.split(rest)] if padding and not _NOT_IN_BASE64.search(rest) else [first]
+        return b"".join(map(_decode_run, runs))
     if encoding == "quoted-printable":
         return quopri.decodestring(content)
     return content
+
+
+def _decode_run(run: bytes) -> bytes:
+    letters = _NO_BASE64.sub(b"", run)
+    # One letter too many says nothing; two or three are the end of a text whose padding was lost.
+    letters = letters[: len(letters) - 1] if len(letters) % 4 == 1 else letters
+    return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
 
 
 def decode_words(value: str) -> str:

@@ -13,6 +13,7 @@ __all__ = [
     "COMPRESSED_CHARACTERS",
     "HEADER_BYTES",
     "HEADER_FIELDS",
+    "KNOWN_CHARACTERS",
     "LETTERS",
     "LINKS",
     "PARTS",
@@ -41,6 +42,8 @@ PART_BYTES: Final = 131_072
 """Bytes of one text part that are decoded."""
 TEXT_CHARACTERS: Final = 49_152
 """Characters of text that are read."""
+KNOWN_CHARACTERS: Final = 16_384
+"""Characters of text, or of a page, up to which its words are known well enough to call a message ham."""
 SUBJECT_CHARACTERS: Final = 500
 """Characters of the subject."""
 WORDS: Final = 600

@@ -11,15 +11,22 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.disguise import PlainWords, undo_disguise
 from spam_filter.message.header_block import HeaderBlock, read_header
-from spam_filter.message.limits import LINKS, SUBJECT_CHARACTERS, TEXT_CHARACTERS
+from spam_filter.message.limits import (
+    HEADER_BYTES,
+    HEADER_FIELDS,
+    KNOWN_CHARACTERS,
+    LINKS,
+    SUBJECT_CHARACTERS,
+    TEXT_CHARACTERS,
+)
 from spam_filter.message.markup import PageText, split_page
-from spam_filter.message.mime import Part, leaf_parts
+from spam_filter.message.mime import MimeParts, Part, split_parts
 from spam_filter.message.words import remove_footer, remove_list_tag
 
 __all__ = ["Envelope", "Mail"]
@@ -116,20 +123,27 @@ class Mail:
         return tuple(self.headers.all("received"))
 
     @cached_property
+    def mime(self) -> MimeParts:
+        """Its parts, as far as they are read."""
+        return split_parts(self.raw, self.headers)
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The leaves of its MIME tree."""
-        return leaf_parts(self.raw, self.headers)
+        return self.mime.leaves
 
     @cached_property
     def plain(self) -> str:
         """The text of its plain parts, without the footer of a mailing list."""
-        parts = [part.text() for part in self.parts if not part.attached and part.kind != "text/html"]
-        return remove_footer("\n".join(parts)[:TEXT_CHARACTERS])
+        return remove_footer(self._join_parts("plain")[:TEXT_CHARACTERS])
 
     @cached_property
     def html(self) -> str:
         """The source of its HTML parts."""
-        return "\n".join(part.text() for part in self.parts if not part.attached and part.kind == "text/html")[:TEXT_CHARACTERS]
+        return self._join_parts("html")[:TEXT_CHARACTERS]
+
+    def _join_parts(self, reads_as: Literal["html", "plain"]) -> str:
+        return "\n".join(part.text() for part in self.parts if part.reads_as == reads_as)
 
     @cached_property
     def page(self) -> PageText:
@@ -142,6 +156,13 @@ class Mail:
         if not self.html:
             return self.plain
         return f"{self.plain}\n{self.page.visible}\n{self.page.hidden}"[:TEXT_CHARACTERS]
+
+    @cached_property
+    def is_read_whole(self) -> bool:
+        """Whether nothing that a reader may see was left out by a limit, or is in a text so long that it is only sampled."""
+        is_header_whole = len(self.headers.fields) < HEADER_FIELDS and self.headers.body < HEADER_BYTES
+        is_text_whole = len(self.text) < KNOWN_CHARACTERS and len(self.html) < TEXT_CHARACTERS
+        return is_header_whole and is_text_whole and self.mime.complete
 
     @cached_property
     def words(self) -> PlainWords:

@@ -15,7 +15,9 @@ __all__ = ["PageText", "split_page", "strip_tags"]
 
 # No bracket within: where tags never end, each look stops at the next one, and the whole stays linear.
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,15})?([^<>]*)>")
-_UNREAD: Final = re.compile(r"<(style|script)\b", re.IGNORECASE)
+# What a browser passes over; which of the two begins first counts, since one may be written within the other.
+_UNREAD: Final = re.compile(r"<!--|<(style|script)(?=[\s/>])", re.IGNORECASE)
+_COMMENT_END: Final = re.compile(r"--!?>")
 _HIDING: Final = re.compile(
     r"display:none|visibility:hidden|visibility:collapse|font-size:0*[01]?(?:\.\d+)?(?:px|pt|em|rem|%)?(?:[;\"'!]|$)"
     r"|opacity:0*(?:\.0\d*)?(?:[;\"'!]|$)|mso-hide:all|(?:^|[;\"'])(?:max-)?height:0(?:px|pt|em)?(?:[;\"'!]|$)|text-indent:-\d{3}"
@@ -62,7 +64,7 @@ def split_page(source: str) -> PageText:
     visible: list[str] = []
     hidden: list[str] = []
     target, hider, depth, at = visible, "", 0, 0
-    text = _remove_comments(_remove_unread(source))
+    text, left = _remove_unread(source)
     for found in _TAG.finditer(text):
         target.append(text[at : found.start()])
         at = found.end()
@@ -80,6 +82,8 @@ def split_page(source: str) -> PageText:
             target, hider, depth = hidden, name, 1
             target.append(" ")
     target.append(text[at:])
+    # Where a pattern is wrong about what begins there, this is what a reader sees.
+    hidden.append(_TAG.sub(" ", left))
     return PageText(html.unescape("".join(visible)), html.unescape("".join(hidden)))
 
 
@@ -102,29 +106,29 @@ def _hides(attributes: str) -> bool:
     return _HIDDEN_ATTRIBUTE.search(shown) is not None
 
 
-def _remove_comments(text: str) -> str:
-    kept: list[str] = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0:
-        end = text.find("-->", start + 4)
-        if end < 0:
-            break
-        kept.append(text[at:start])
-        at = end + 3
-    kept.append(text[at:])
-    return "".join(kept)
-
-
-def _remove_unread(text: str) -> str:
+def _remove_unread(text: str) -> tuple[str, str]:
+    """Return a page without comments, styles and scripts, and what follows the beginning of one that does not end."""
     kept: list[str] = []
     at = 0
     lowered = ""
+    in_tag = False
     while found := _UNREAD.search(text, at):
-        lowered = lowered or text.lower()
-        kept.append(text[at : found.start()])
-        end = lowered.find("</" + found[1].lower(), found.end())
-        if end < 0:
-            return "".join(kept)
-        at = end
+        start = found.start()
+        kept.append(text[at:start])
+        opened, closed = text.rfind("<", at, start), text.rfind(">", at, start)
+        # Within a tag it is part of an attribute.
+        in_tag = opened > closed or (in_tag and closed < 0)
+        if in_tag:
+            kept.append(found[0])
+            at = found.end()
+        elif found[1]:
+            lowered = lowered or text.lower()
+            at = lowered.find("</" + found[1].lower(), found.end())
+        else:
+            # Two dashes of the beginning may be those of the end.
+            end = _COMMENT_END.search(text, start + 2)
+            at = -1 if end is None else end.end()
+        if at < 0:
+            return "".join(kept), text[found.end() :]
     kept.append(text[at:])
-    return "".join(kept)
+    return "".join(kept), ""

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import HeaderBlock, parameter, read_header
 from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
 
-__all__ = ["Part", "leaf_parts"]
+__all__ = ["MimeParts", "Part", "split_parts"]
 
+# Kinds that say nothing of what is in a part: mail programs look at the content, and show what is text.
+_ANY_KIND: Final = ("application/octet-stream", "application/xhtml+xml", "application/unknown")
+# The whole message, in a form that is not read here.
+_SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime")
+_ENCODINGS: Final = ("", "7bit", "8bit", "binary", "base64", "quoted-printable")
+_LOOKED_AT: Final = 2_000
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1)\b", re.IGNORECASE)
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
 
@@ -28,29 +36,47 @@ class Part:
     ----------
     kind
         The content type in lower case, such as "text/html"; "text/plain" where the message names none.
+    reads_as
+        What a mail program may show it as: "html", "plain", or "" for nothing to read.
     charset
         As the message says.
     encoding
         The transfer encoding in lower case.
     attached
-        Whether it is an attachment: something to save rather than to read.
+        Whether it is an attachment: something to save rather than to read. Mail programs show text nevertheless.
     content
         The body, still encoded.
     """
 
     kind: str
+    reads_as: Literal["html", "plain", ""]
     charset: str
     encoding: str
     attached: bool
     content: bytes
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all of it can be read, or nothing of it is to be read."""
+        if self.reads_as:
+            return len(self.content) <= PART_BYTES and self.encoding in _ENCODINGS and self.charset.lower() != "utf-7"
+        return self.kind not in _SEALED
 
     def text(self) -> str:
         """Return the text of the part, up to the limit."""
         return decode_text(decode_transfer(self.content[:PART_BYTES], self.encoding), self.charset)
 
 
-def leaf_parts(raw: bytes, header: HeaderBlock) -> tuple[Part, ...]:
-    r"""Return the leaves of a message in order.
+@dataclass(frozen=True, slots=True)
+class MimeParts:
+    """The leaves of a message in order, and whether these are all of it: nothing was beyond the limits."""
+
+    leaves: tuple[Part, ...]
+    complete: bool
+
+
+def split_parts(raw: bytes, header: HeaderBlock) -> MimeParts:
+    r"""Return the parts of a message.
 
     Parameters
     ----------
@@ -62,25 +88,34 @@ def leaf_parts(raw: bytes, header: HeaderBlock) -> tuple[Part, ...]:
     Examples
     --------
     >>> raw = b"Content-Type: multipart/mixed; boundary=x\n\n--x\n\none\n--x\nContent-Type: text/html\n\n<p>\n--x--\n"
-    >>> [(part.kind, part.content) for part in leaf_parts(raw, read_header(raw))]
+    >>> [(part.kind, part.content) for part in split_parts(raw, read_header(raw)).leaves]
     [('text/plain', b'one'), ('text/html', b'<p>')]
     """
     found: list[Part] = []
     # A stack in place of recursion: how deep a message nests is the sender's choice.
     waiting = [(header, raw[header.body : header.body + RAW_BYTES], 1)]
-    seen = 0
+    seen, complete = 0, len(raw) - header.body <= RAW_BYTES
     while waiting and seen < PARTS:
         seen += 1
         head, body, depth = waiting.pop()
         declared = head.get("content-type")
-        kind = declared.partition(";")[0].strip().lower() or "text/plain"
-        inner = _child_parts(kind, declared, body) if depth < PART_DEPTH else []
-        if inner:
+        kind = _kind_of(declared)
+        inner = _child_parts(kind, declared, body)
+        if inner and depth < PART_DEPTH:
+            complete = complete and len(inner) < PARTS
             blocks = [(read_header(part), part) for part in inner[:PARTS]]
             waiting += [(block, part[block.body :], depth + 1) for block, part in reversed(blocks)]
         else:
-            found.append(_leaf(head, kind, declared, body))
-    return tuple(found)
+            leaf = _leaf(head, kind, declared, body)
+            complete = complete and not inner and leaf.is_readable
+            found.append(leaf)
+    return MimeParts(tuple(found), complete and not waiting)
+
+
+def _kind_of(declared: str) -> str:
+    """Return the content type; what is none is plain text, as the standard has it."""
+    kind = declared.partition(";")[0].strip().lower()
+    return kind if "/" in kind else "text/plain"
 
 
 def _child_parts(kind: str, declared: str, body: bytes) -> list[bytes]:
@@ -100,7 +135,7 @@ def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
     found = body.find(mark)
     while found >= 0:
         end = found + len(mark)
-        closes = body.startswith(b"--", end)
+        closes = body.startswith(b"--", end) and body[end + 2 : end + 3] in _AFTER_BOUNDARY
         # The line of another boundary may begin in the same way.
         if body[found - 1] not in b"\r\n" or not (closes or body[end : end + 1] in _AFTER_BOUNDARY):
             # On to the next line: a long one may be full of it.
@@ -128,4 +163,16 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     disposition = head.get("content-disposition").lower()
     attached = disposition.startswith("attachment") or not kind.startswith(("text/", "multipart/", "message/"))
     encoding = head.get("content-transfer-encoding").partition(";")[0].strip().lower()
-    return Part(kind, parameter(declared, "charset"), encoding, attached, body)
+    reads_as: Literal["html", "plain", ""] = "html" if kind == "text/html" else "plain"
+    if kind in _ANY_KIND or (declared and "/" not in declared.partition(";")[0]):
+        reads_as = _look_at(decode_transfer(body[:_LOOKED_AT], encoding))
+    elif attached and not kind.startswith("text/"):
+        reads_as = ""
+    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, body)
+
+
+def _look_at(content: bytes) -> Literal["html", "plain", ""]:
+    """Return what kind of text some bytes are; an empty string if they are none."""
+    if not content.strip() or _CONTROL.search(content):
+        return ""
+    return "html" if _PAGE.search(content) else "plain"

@@ -72,9 +72,9 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
     try:
         if asks_network(model):
             return asyncio.run(classify_async(model, raw, envelope, deadline_s))
-        cascade = model.cascade
-        decision = cascade.decide(Mail.parse(raw, envelope), deadline_s=deadline_s)
-        return _verdict(decision, cascade.manifest.cost_unit)
+        cascade, mail = model.cascade, Mail.parse(raw, envelope)
+        decision = cascade.decide(mail, deadline_s=deadline_s)
+        return _verdict(decision, cascade.manifest.cost_unit, mail)
     except AcquisitionError as error:
         # Its text may quote the message: only names of our own are logged.
         return _failed(f"{error.feature}: {error.kind}")
@@ -85,9 +85,9 @@ def classify(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadli
 async def classify_async(model: ModelProtocol, raw: bytes, envelope: Envelope | None, deadline_s: float | None) -> Verdict:
     """Return the verdict on one message, as `classify`, without waiting in the event loop."""
     try:
-        cascade = model.cascade
-        decision = await cascade.decide_async(Mail.parse(raw, envelope), deadline_s=deadline_s)
-        return _verdict(decision, cascade.manifest.cost_unit)
+        cascade, mail = model.cascade, Mail.parse(raw, envelope)
+        decision = await cascade.decide_async(mail, deadline_s=deadline_s)
+        return _verdict(decision, cascade.manifest.cost_unit, mail)
     except AcquisitionError as error:
         return _failed(f"{error.feature}: {error.kind}")
     except Exception as error:  # noqa: BLE001 - as above
@@ -99,16 +99,18 @@ def asks_network(model: ModelProtocol) -> bool:
     return any(feature in _DNS_FEATURES for stage in model.cascade.manifest.stages for feature in stage.acquire)
 
 
-def _verdict(decision: Decision, unit: str) -> Verdict:
+def _verdict(decision: Decision, unit: str, mail: Mail) -> Verdict:
     status: MailStatus = "unsure"
     note = ""
-    failed_sources = _failed_sources(decision)
+    failed_sources, unread = _failed_sources(decision), False
     if decision.status == "accepted":
         status = _LABELS.get(decision.label, "error")
         note = "" if status != "error" else "label"
-        if status == "ham" and failed_sources:
+        if status == "ham":
+            # Spam may be in what was not read. Only ham is asked: its text has been read by now.
+            unread = not mail.is_read_whole
             # A fallback is the value of common mail, which is mostly ham: it must not speak for a message.
-            status = "unsure"
+            status = "unsure" if failed_sources or unread else "ham"
     elif decision.reason in ("deadline", "acquisition_failed"):
         status, note = "error", decision.reason
     return Verdict(
@@ -120,6 +122,7 @@ def _verdict(decision: Decision, unit: str) -> Verdict:
         bundle=decision.bundle,
         note=note,
         failed_sources=failed_sources,
+        unread=unread,
     )
 
 

@@ -106,6 +106,8 @@ def _values(verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "Bundle", verdict.bundle or "none"
     if verdict.degraded:
         yield "Degraded", ", ".join(verdict.failed_sources)
+    if verdict.unread:
+        yield "Unread", "more text or parts than are read"
     if verdict.listed:
         yield "List", verdict.listed
 

@@ -34,6 +34,8 @@ class Verdict:
         The sources that failed, and in whose place fallback values were used.
     listed
         Which list of senders had a say; empty for none.
+    unread
+        Whether it would be ham if all of it had been read.
     """
 
     status: MailStatus
@@ -45,6 +47,7 @@ class Verdict:
     note: str = ""
     failed_sources: tuple[str, ...] = ()
     listed: Literal["", "allow", "block"] = ""
+    unread: bool = False
 
     @property
     def degraded(self) -> bool:

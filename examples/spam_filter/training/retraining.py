@@ -69,6 +69,9 @@ def retrain_model(
         If the old model cannot be opened.
     """
     seen = read_seen(folder)
+    new_mails = sum(hash_message(mail.raw) not in seen for mail in mails)
+    if new_mails < _FEWEST:
+        return Retraining(_too_few(new_mails))
     with Model.open(folder) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
         try:
             trained = train_model(mails, Path(place) / "new", plan, on_step=on_step)
@@ -87,7 +90,7 @@ def retrain_model(
 def find_objection(old: Evaluation, new: Evaluation) -> str:
     """Return why the new model must not take the old one's place; an empty string if nothing speaks against it."""
     if new.messages < _FEWEST:
-        return f"{new.messages} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
+        return _too_few(new.messages)
     if new.wrong > old.wrong:
         return f"the new model is wrong about {new.wrong} of {new.messages} messages, the old one about {old.wrong}"
     lost, lost_before = new.count("ham", "spam"), old.count("ham", "spam")
@@ -96,3 +99,7 @@ def find_objection(old: Evaluation, new: Evaluation) -> str:
     if new.decided < old.decided - _COVERAGE_MARGIN * new.messages:
         return f"the new model decides {new.decided} of {new.messages} messages, the old one {old.decided}"
     return ""
+
+
+def _too_few(messages: int) -> str:
+    return f"{messages} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"

@@ -1,0 +1,185 @@
+"""What a reader sees is read, wherever it is put; and where something was not read, the message is never called ham."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from spam_filter.message.limits import HEADER_FIELDS, KNOWN_CHARACTERS, PART_BYTES, PARTS, RAW_BYTES
+from spam_filter.message.mail import Mail
+from spam_filter.message.markup import split_page
+from spam_filter.model import Model
+from spam_filter.service.classification import classify
+from spam_filter.service.headers import mark_message
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.pipeline import TrainedModel
+
+MULTIPART = b"Content-Type: multipart/mixed; boundary=x\n\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<!-- <style> -->buy<!-- </style> -->",
+        "<!-->buy<!-- -->",
+        "<!--->buy<!-- -->",
+        "<!-- x --!>buy<!-- -->",
+        "<style-x>buy</style-x>",
+        "<a title='<style>'>buy</a><style></style>",
+        "<a title='<!-- <!--'>buy</a> -->",
+        "<script>1</script>buy<script>2</script>",
+    ],
+)
+def test_what_a_browser_shows_is_read(source: str) -> None:
+    """A comment ends where browsers end it, and neither it nor a style begins within the other, or within a tag."""
+    assert "buy" in split_page(source).visible
+
+
+@pytest.mark.parametrize("source", ["<style>buy", "<script>buy", "<!-- buy"])
+def test_what_a_browser_may_show_is_kept(source: str) -> None:
+    """What never ends is not lost."""
+    page = split_page(source)
+    assert "buy" in f"{page.visible} {page.hidden}"
+
+
+def in_part(head: bytes, body: bytes = b"please buy this") -> Mail:
+    """Return a message with some text, and a second part with such a header."""
+    return Mail.parse(MULTIPART + b"--x\n\nhello\n--x\n" + head + b"\n\n" + body + b"\n--x--\n")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Type: application/octet-stream",
+        b"Content-Type: application/xhtml+xml",
+        b"Content-Type: text",
+        b"Content-Type: html",
+        b"Content-Type: text/plain\nContent-Disposition: attachment",
+        b"Content-Type: text/html\nContent-Disposition: attachment",
+    ],
+)
+def test_text_is_read_whatever_a_part_is_called(head: bytes) -> None:
+    """Mail programs show text in a part that is called an attachment, or nothing they know."""
+    mail = in_part(head)
+    assert "please buy this" in mail.text
+    assert mail.is_read_whole
+
+
+def test_without_a_type_it_is_plain_text() -> None:
+    """Markup in a message that names no type is shown as it stands, and read so."""
+    mail = Mail.parse(b"Subject: a\n\n<p>please <b>buy</b> this")
+    assert (mail.plain, mail.html) == ("<p>please <b>buy</b> this", "")
+
+
+def test_what_is_no_text_is_not_read() -> None:
+    """The bytes of a picture or an archive are none of the message's words."""
+    mail = in_part(b"Content-Type: application/octet-stream", b"PK\x03\x04 please buy this")
+    assert "please" not in mail.text
+    assert mail.is_read_whole
+
+
+def test_a_line_that_begins_like_the_last_boundary_is_text() -> None:
+    """What follows such a line is still part of the message."""
+    mail = Mail.parse(MULTIPART + b"--x\n\nhello\n--x--y\nplease buy this\n--x--\n")
+    assert "please buy this" in mail.text
+
+
+def test_two_runs_of_base64_are_read() -> None:
+    """Padding in the middle ends a run, not the text; plain words after it are no base64."""
+    first, second = base64.b64encode(b"hello you"), base64.b64encode(b"please buy this!")
+    head = b"Content-Transfer-Encoding: base64\n\n"
+    assert Mail.parse(head + base64.b64encode(b"hell") + b"\n" + second).text == "hellplease buy this!"
+    assert Mail.parse(head + base64.b64encode(b"hell") + b"\n-- a list").text == "hell"
+    assert Mail.parse(head + first + b"\n").text == "hello you"
+
+
+@pytest.mark.parametrize("charset", ["ucs-2", "unicode", "utf-16-le"])
+def test_wide_letters_are_read_under_any_name(charset: str) -> None:
+    """Two bytes for each letter are seen in the bytes."""
+    head = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n\n".encode()
+    assert Mail.parse(head + base64.b64encode("please buy this".encode("utf-16-le"))).text == "please buy this"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A message that is not read whole, and its name."""
+
+    name: str
+    raw: bytes
+
+
+UNREAD = [
+    Unread("long text", b"\n" + b"hello " * (KNOWN_CHARACTERS // 6 + 1)),
+    Unread("white space", b"\nhello" + b" " * KNOWN_CHARACTERS + b"please buy this"),
+    Unread("long part", b"\n" + b"<!--" + b"a" * PART_BYTES + b"-->"),
+    Unread(
+        "long message", MULTIPART + b"--x\nContent-Type: image/png\n\n" + b"a" * RAW_BYTES + b"\n--x\n\nplease buy this\n--x--\n"
+    ),
+    Unread("many parts", MULTIPART + b"--x\n\nhello\n" * (PARTS + 1) + b"--x--\n"),
+    Unread("many fields", b"A: b\n" * HEADER_FIELDS + b"\nhello"),
+    Unread("sealed", b"Content-Type: application/pkcs7-mime\n\nhello"),
+    Unread("unknown encoding", b"Content-Transfer-Encoding: x-uuencode\n\nhello"),
+    Unread("UTF-7", b"Content-Type: text/plain; charset=utf-7\n\nhello"),
+]
+
+
+@pytest.mark.parametrize("message", UNREAD, ids=lambda message: message.name)
+def test_what_was_not_read_is_noticed(message: Unread) -> None:
+    """Beyond a limit, in a form that is not known, or in a text so long that it is only sampled."""
+    assert not Mail.parse(message.raw).is_read_whole
+
+
+def test_ordinary_mail_is_read_whole() -> None:
+    """None of the synthetic messages is beyond a limit."""
+    assert all(Mail.parse(one.raw).is_read_whole for one in generate(60, seed=3))
+
+
+class HamModel:
+    """A model that calls everything ham."""
+
+    def __init__(self, model: Model) -> None:
+        """Take over the manifest of a model."""
+        self._manifest = model.cascade.manifest
+
+    @property
+    def cascade(self) -> Any:
+        """Return itself: it is its own cascade."""
+        return self
+
+    @property
+    def manifest(self) -> Any:
+        """Return the manifest."""
+        return self._manifest
+
+    def decide(self, item: Mail, *, deadline_s: float | None = None) -> Any:
+        """Accept as ham."""
+        return Accepted()
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A decision for ham."""
+
+    status: str = "accepted"
+    label: str = "ham"
+    reason: None = None
+    confidence: float = 0.99
+    stages: int = 1
+    cost: float = 1.0
+    bundle: str = "b"
+    trace: tuple[()] = ()
+
+
+def test_what_was_not_read_is_never_ham(trained: TrainedModel) -> None:
+    """Not even where the cascade is sure; a header says why."""
+    with Model.open(trained.folder) as model:
+        sure: Any = HamModel(model)
+        read = classify(sure, b"Subject: a\n\nsee you at the station at noon, then", None, None)
+        assert (read.status, read.unread) == ("ham", False)
+        assert b"X-Emsco-Unread" not in mark_message(b"", read).content
+        for message in UNREAD:
+            verdict = classify(sure, message.raw, None, None)
+            assert (verdict.status, verdict.unread) == ("unsure", True)
+            assert b"\r\nX-Emsco-Unread: more text or parts than are read\r\n" in mark_message(b"", verdict).content
