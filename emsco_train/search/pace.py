@@ -105,6 +105,8 @@ class EvaluationInterrupted(Exception):
 class AdaptiveBatches:
     """Cuts work into batches that take about so many seconds each, a quarter of one unless told otherwise.
 
+    `first` is the size of the first one; None: four.
+
     Examples
     --------
     >>> ticks = iter([0.0, 0.1, 0.1, 0.2, 0.2, 0.3])
@@ -112,10 +114,10 @@ class AdaptiveBatches:
     [slice(0, 4, None), slice(4, 14, None), slice(14, 30, None)]
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, seconds: float = _TARGET_S) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, seconds: float = _TARGET_S, first: int | None = None) -> None:
         self._clock = clock
         self._seconds = seconds
-        self._size = float(_FIRST_BATCH)
+        self._size = float(first or _FIRST_BATCH)
 
     def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
         """Do the work on so many things batch by batch, and yield each batch with its result.

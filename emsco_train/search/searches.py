@@ -444,9 +444,11 @@ def name_time_limit(problem: Problem, limit: TimeLimit) -> Iterator[None]:
         widest, width = max(zip(problem.names, problem.encoder.widths, strict=True), key=lambda entry: entry[1])
         wide = f", of which {widest!r} has {width:,}" if width > 1 else ""
         detail = f"the models of {len(problem.train):,} rows have {problem.encoder.width:,} columns{wide}"
+        remedy = "leave out wide columns (`drop`), or pool rare categories (`min_category=10`)"
+        if not problem.settings.is_logistic:
+            remedy = "or search with logistic stages, which are fitted much faster (`stages='curved'`, with `upgrade='boosted'`)"
         raise DesignError(
-            f"time_limit is {limit.seconds:g} s, which was over before there was a front: {detail}. "
-            "Raise it, leave out wide columns (`drop`), or pool rare categories (`min_category=10`)"
+            f"time_limit is {limit.seconds:g} s, which was over before there was a front: {detail}. Raise it, {remedy}"
         ) from None
 
 

@@ -75,14 +75,16 @@ def _collect_sets(
     n = len(start)
     steps = min(n, _MAX_STEPS)
     walks = itertools.islice(paths.walk(start, rules), len(rules) * steps)
-    found = [np.ones(n, dtype=np.bool_), *(paths.rank_acquisitions()[:_MAX_SINGLES] | start)]
-    found.extend(_until(deadline, walks, len(rules) * steps, on_step))
-    sets = np.unique(genes.cover_sets(np.array(found)), axis=0)
-    # The small ones first: they are quick, and the last ones may be left out.
-    sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
+    singles = paths.rank_acquisitions()[:_MAX_SINGLES] | start
+    walked = list(_until(deadline, walks, len(rules) * steps, on_step))
+    sets = _by_size(genes.cover_sets(np.array([*walked, *singles, np.ones(n, dtype=np.bool_)])))
+    # The last ones may be left out: small ones are quick, and only those along a path make chains.
+    on_paths = {present.tobytes() for present in genes.cover_sets(np.array(walked))} if walked else set()
+    sets = sets[np.argsort([present.tobytes() not in on_paths for present in sets], kind="stable")]
     done = 0
     try:
-        batches = AdaptiveBatches(seconds=bench.evaluator(threshold).batch_seconds)
+        # Alone, the first is fitted as soon as can be: with it there is a front.
+        batches = AdaptiveBatches(seconds=bench.evaluator(threshold).batch_seconds, first=1)
         for part, _ in batches.run(len(sets), lambda part: bench.fit_sets(genes.expand_sets(sets[part]))):
             done = part.stop
             if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:
@@ -90,7 +92,13 @@ def _collect_sets(
     except FitStopped:
         if not done or not space.allow_exclusion:
             raise
-    return sets[:done]
+    return _by_size(sets[:done])
+
+
+def _by_size(sets: Mask) -> Mask:
+    """Return distinct sets, the smallest first."""
+    distinct = np.unique(sets, axis=0)
+    return distinct[np.argsort(distinct.sum(axis=1), kind="stable")]
 
 
 def _until(deadline: float | None, walks: Iterator[Mask], total: int, on_step: OnStep | None) -> Iterator[Mask]:

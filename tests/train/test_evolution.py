@@ -18,6 +18,7 @@ from emsco_train.search.genetic.pareto import non_dominated, pareto_layers
 from emsco_train.search.pace import AdaptiveBatches, Step
 from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.settings import Constraints, Settings, round_half_up
+from emsco_train.support.stop_flag import FitStopped
 from tests.train.toy_landscape import Landscape, all_designs, exact_front, fitted_landscape, random_landscape, vectors
 
 # Much of it repeats what other tests have counted.
@@ -215,6 +216,24 @@ def test_time_limit_keeps_the_front() -> None:
     found = evolve_population(random_landscape(6, 20, 0), SMALL, seed=0, time_limit=0.0)
     assert (found.stopped, found.generations) == ("time", 0)
     assert len(found.chromosomes)
+
+
+def test_time_that_is_over_in_the_first_batch_keeps_the_seeds() -> None:
+    """Seeds take no new fits: their front is returned where no other design could be evaluated; without them there is none."""
+    landscape = random_landscape(6, 20, 0)
+    seeds = compress(np.array([[0, 0, 0, 1, 1, 1], [0, 1, 2, 2, 2, 2]], dtype=np.int8))
+
+    class OutOfTime(RecordingEvaluator):
+        def __call__(self, population: np.ndarray) -> Objectives:
+            if len(population) > len(seeds) or not all(row in seeds.tolist() for row in population.tolist()):
+                raise FitStopped
+            return super().__call__(population)
+
+    found = evolve_population(OutOfTime(landscape), SMALL, seed=0, time_limit=60.0, make_seeds=lambda _: seeds)
+    assert (found.stopped, found.generations, found.evaluations) == ("time", 0, 2)
+    assert np.array_equal(found.population, seeds)
+    with pytest.raises(FitStopped):
+        evolve_population(OutOfTime(landscape), SMALL, seed=0, time_limit=60.0)
 
 
 @pytest.mark.parametrize("where", ["evaluator", "callback"])

@@ -151,6 +151,16 @@ def test_time_over_before_there_is_a_front_is_one_clear_line(monkeypatch: pytest
         list(search_thresholds(problem, [0.8], Settings(), method="auto", seed=0, jobs=1, time_limit=5.0))
 
 
+def test_time_over_with_slow_stages_names_the_faster_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where boosted trees are not fitted in time, wide columns are not the reason: the error says which stages are faster."""
+    rng = np.random.default_rng(0)
+    problem = Problem.of(rng.normal(size=(120, 4)), rng.integers(0, 2, 120), threshold=0.8, stages="boosted")
+    bench = Workbench(problem)
+    monkeypatch.setattr(StopFlag, "set_after", set_at_once)
+    with pytest.raises(DesignError, match=r"Raise it, or search with logistic stages, .*upgrade='boosted'"):
+        run_evolve(problem, time_limit=5.0, workbench=bench)
+
+
 def test_fits_that_are_stopped_end_a_search_with_its_front(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time that is over during the fits of a generation ends the search as a time limit does: the front so far is kept."""
     fit, calls = FitCache.fit, []

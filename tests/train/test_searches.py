@@ -478,7 +478,8 @@ def test_other_classifiers_are_fitted_by_several_threads(monkeypatch: pytest.Mon
     own = StageFitter.fit
 
     def fit(fitter: StageFitter, columns: Any) -> Any:
-        if next(calls) < 2:
+        # The first is fitted alone, to have a front soon.
+        if next(calls) in (1, 2):
             # A generous guard: with one thread, no other ever arrives.
             meeting.wait(timeout=10)
         assert get_config()["assume_finite"]

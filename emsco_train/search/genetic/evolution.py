@@ -133,11 +133,13 @@ def evolve_population(
     checkpoint = None if checkpoints is None else checkpoints.load(algorithm.settings.digest(), checked)
     before = 0.0 if checkpoint is None else checkpoint.elapsed_s
     run = _Run(replace(algorithm, evaluator=batched), batched, checked, started - before, on_generation, checkpoints, versions())
+    seeds = None
     try:
         seeds = make_seeds(deadline) if make_seeds is not None and checkpoint is None else None
         state = _first_state(algorithm, batched, checkpoint, seeds, on_step)
     except EvaluationInterrupted as interruption:
-        return _result(_partial_state(algorithm, interruption, checkpoint), interruption.reason, run.elapsed_s())
+        partial = _partial_state(algorithm, interruption, checkpoint, seeds)
+        return _result(partial, interruption.reason, run.elapsed_s())
     state, stopped = run.advance(state, resumed=checkpoint is not None)
     run.save(state)
     return _result(state, stopped, run.elapsed_s())
@@ -244,13 +246,15 @@ def _first_state(
 
 
 def _partial_state(
-    algorithm: GeneticAlgorithm, interruption: EvaluationInterrupted, checkpoint: Checkpoint | None
+    algorithm: GeneticAlgorithm, interruption: EvaluationInterrupted, checkpoint: Checkpoint | None, seeds: Population | None
 ) -> GenerationState:
-    """Return the part of a generation that was evaluated before the run was cut short."""
+    """Return the part of a generation that was evaluated before the run was cut short, or the seeds, which take no new fits."""
     population = interruption.population
     if interruption.objectives is None and interruption.reason == "time":
-        raise FitStopped from interruption
-    if interruption.objectives is None:
+        if seeds is None or not len(seeds):
+            raise FitStopped from interruption
+        population = seeds[: algorithm.settings.population]
+    elif interruption.objectives is None:
         raise KeyboardInterrupt(
             "the search was interrupted before any design was evaluated: there is no front yet"
         ) from interruption
