@@ -123,7 +123,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
             force=options.force,
             on_phase=shown.on_phase,
         )
-    print("\n".join(format_export(exported, options.out, options.sure)))
+    print("\n".join(format_export(exported, options.out, requirements, options.sure)))
 
 
 def _level_or_none(text: str) -> float | None:

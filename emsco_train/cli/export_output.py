@@ -16,14 +16,16 @@ from emsco_train.cli.training_output import (
     minimum_coverage,
 )
 from emsco_train.designs.counts import Counts
+from emsco_train.designs.precision import Bounds
+from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.runs.exporting import RunExport
 
 __all__ = ["format_export"]
 
 
-def format_export(exported: RunExport, out: str, sure: float | None) -> list[str]:
-    """Return the lines about a bundle that was written to a folder, with bounds on its figures at the level `sure`."""
+def format_export(exported: RunExport, out: str, requirements: Requirements, sure: float | None) -> list[str]:
+    """Return the lines about a bundle that was written to a folder for some requirements, with bounds at the level `sure`."""
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full, cost = problem.costs.unit, problem.full_cost, expected.cost
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
@@ -53,7 +55,7 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"             probabilities within {exported.export.largest:.0e}",
         *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
-        *(f"caution      {text}" for text in describe_missed_labels(expected.labels)),
+        *(f"caution      {text}" for text in (*describe_missed_labels(expected.labels), *_missed(exported, requirements))),
         *("", f"by label, on the {expected.split} rows:", "", *format_labels(expected.labels), ""),
     ]
     if exported.choice.is_default:
@@ -67,6 +69,22 @@ def format_export(exported: RunExport, out: str, sure: float | None) -> list[str
         f"written      {quoted} ({exported.export.bundle.manifest.id[:12]})",
         f"next         emsco-run {quoted} ROWS.csv --out DECISIONS.csv",
     ]
+
+
+def _missed(exported: RunExport, requirements: Requirements) -> list[str]:
+    """Return what the figures that the choice did not flatter say of the requirements: those of other rows, or likely ones."""
+    expected, likely = exported.export.expected, exported.export.expected.likely
+    if likely is not None:
+        where, figures, labels = "new", Bounds(likely.coverage, likely.accuracy, likely.cost), []
+    elif expected.split != exported.opened.problem.validation.name:
+        counts = Counts.of_expected(expected)
+        where, figures = f"the {expected.split}", Bounds(counts.coverage, counts.accuracy, counts.cost / counts.total)
+        labels = list(expected.labels)
+    else:
+        return []
+    missed = requirements.describe_misses(figures, labels)
+    remedy = "by the rows of the search it was met: the best of many designs looks better there. Ask for more, or give more rows"
+    return [f"on {where} rows {', '.join(missed)}; {remedy}"] if missed else []
 
 
 def _format_figures(name: str, counts: Counts, unit: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from emsco_runtime.bundle.manifest import Label
+from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
@@ -203,6 +203,28 @@ class Requirements(Constraints):
     def meets(self, design: Design) -> bool:
         """Return whether a design satisfies every floor and the cap, by bounds on its figures where `sure` asks for them."""
         return not self.any() or self._allows(design, self.sure)
+
+    def describe_misses(self, figures: Bounds, labels: Sequence[LabelCounts] = ()) -> list[str]:
+        """Return in words which limits some figures miss, those of labels included.
+
+        Examples
+        --------
+        >>> Requirements(min_accuracy=0.9, max_cost=4).describe_misses(Bounds(coverage=0.8, accuracy=0.87, cost=3.5))
+        ['accuracy 0.87 (at least 0.9 was asked for)']
+        """
+        missed = []
+        for name, figure, digits, _ in _LIMITS:
+            limit, value = getattr(self, name), getattr(figures, figure)
+            if limit is not None and (value > limit if figure == "cost" else value < limit):
+                side = "most" if figure == "cost" else "least"
+                missed.append(f"{figure} {value:{digits}} (at {side} {limit:g} was asked for)")
+        counts = {str(one.label): one for one in labels}
+        for floor in self.label_floors:
+            own = counts.get(str(floor.label))
+            value = None if own is None else getattr(own, floor.figure)
+            if value is not None and value < floor.least:
+                missed.append(f"{floor.name} {value:.4g} (at least {floor.least:g} was asked for)")
+        return missed
 
     def _highest_level(self, design: Design) -> float:
         """Return the highest level `sure` at which the bounds of a design still satisfy all limits, to four digits."""

@@ -370,3 +370,21 @@ def test_runs_that_cannot_be_opened(run: Path, tmp_path: Path) -> None:
     message = run_expecting_error(1, "emsco-export", copy, *out)
     assert "holds an unfinished run: end it by training again with --resume" in message
     assert not (tmp_path / "bundle").exists()
+
+
+def test_a_floor_that_other_rows_do_not_keep_is_pointed_out(run: Path, tmp_path: Path) -> None:
+    """Exactly where the test figures, of all rows or of a label, are below a floor that the validation figures keep."""
+    pointed_out = []
+    for accuracy, recall in [(0.5, 0.1), (0.8, 0.3)]:
+        floors = ["--min-accuracy", accuracy, "--min-recall", f"spam={recall}"]
+        shown, manifest = export(run, tmp_path / f"{accuracy}", *floors, "--sure", "none")
+        expected = manifest.expected
+        figures = [
+            ("accuracy", expected.right / expected.accepted, accuracy),
+            ("recall of spam", expected.labels[1].recall, recall),
+        ]
+        missed = [f"{name} {figure:.4g} (at least {floor:g} was asked for)" for name, figure, floor in figures if figure < floor]
+        lines = [line for line in shown.splitlines() if line.startswith("caution      on the test rows")]
+        assert [line.partition(" rows ")[2].partition(";")[0] for line in lines] == ([", ".join(missed)] if missed else [])
+        pointed_out.append(len(missed))
+    assert pointed_out == [0, 2]
