@@ -57,8 +57,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     """A cascade that is found, fitted and used like any scikit-learn classifier; it may refuse to answer.
 
     `fit` divides the rows, searches designs, and chooses the knee of the front; `use` chooses another. A row that no stage is
-    confident about is rejected: `predict` returns the reject value for it, -1 for whole numbers and "" for text unless
-    `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans are returned as whole numbers.
+    confident about is rejected: `predict` returns `reject_label_` for it, -1 for whole numbers (-2 where labels are -1 and 1) and
+    "" for text unless `reject_label` says otherwise, and `score` counts accepted rows only. Whole floats and booleans are
+    returned as whole numbers.
 
     Parameters
     ----------
@@ -121,7 +122,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     verbose
         Above 0: show progress on standard error, as a bar on a terminal and as plain lines elsewhere. See `Progress`.
     reject_label
-        What `predict` returns for a rejected row: text or a whole number that is not a label.
+        What `predict` returns for a rejected row: text or a whole number that is not a label. None: "" for text; -1 for whole
+        numbers, or one below the smallest label where -1 is a label.
 
     Attributes
     ----------
@@ -138,7 +140,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     design_, cascade_
         The design in use, and the cascade that decides by it.
     reject_label_
-        The reject value.
+        The reject value that is used.
     certify_uses_
         The uses of the certify rows since `fit`: ``len(model.certify_uses_)`` is their number.
 

@@ -103,17 +103,20 @@ def resolve_seed(random_state: Any) -> int:
 
 
 def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label:
-    """Return the value that means a rejection; it must not be a label. None: -1 for whole numbers, "" for text.
+    """Return the value that means a rejection; it must not be a label.
+
+    None: "" for text; -1 for whole numbers, or one below the smallest label where -1 is a label.
 
     Examples
     --------
-    >>> resolve_reject_label(None, (0, 1)), resolve_reject_label(None, ("ham", "spam"))
-    (-1, '')
+    >>> resolve_reject_label(None, (0, 1)), resolve_reject_label(None, (-1, 1)), resolve_reject_label(None, ("ham", "spam"))
+    (-1, -2, '')
     >>> resolve_reject_label("unsure", ("ham", "spam"))
     'unsure'
     """
     if reject_label is None:
-        chosen: Label = "" if all(isinstance(label, str) for label in labels) else -1
+        numbers = [label for label in labels if isinstance(label, int)]
+        chosen: Label = "" if not numbers else -1 if -1 not in numbers else min(numbers) - 1
     elif isinstance(reject_label, str):
         chosen = str(reject_label)
     elif isinstance(reject_label, Integral) and not isinstance(reject_label, bool):

@@ -66,8 +66,6 @@ def checked_estimator(kind: type[EmscoClassifier], threshold: float, stages: int
         population=10,
         generations=2,
         n_jobs=1,
-        # The checks have labels of -1 and of text.
-        reject_label=-99,
         # With so few rows, one feature without meaning may be a design: its model is nothing but ties.
         keep_all=True,
         # Not all checks set one, and one division of their twelve rows in 200 leaves a model of nothing but ties.
@@ -362,12 +360,19 @@ def test_the_reject_value(cancer: tuple[pd.DataFrame, np.ndarray], reject: Any, 
 
 @pytest.mark.parametrize(("reject", "message"), [(1, "which is also a label"), (0.5, "expected text, a whole number, or None")])
 def test_invalid_reject_values(reject: Any, message: str) -> None:
-    """Neither a label nor a value of another type can mean a rejection; nor can the default -1 if it is a label."""
+    """Neither a label nor a value of another type can mean a rejection."""
     X, y = table()
     with pytest.raises(DesignError, match=message):
         EmscoClassifier(reject_label=reject, random_state=0).fit(X, y)
-    with pytest.raises(DesignError, match="reject_label is -1, which is also a label"):
-        EmscoClassifier(random_state=0).fit(X, y - 1)
+
+
+def test_labels_of_minus_one_and_one(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """The usual labels of margin classifiers work without an option: rejections are then -2."""
+    X, y = cancer
+    signs = np.where(y == "benign", 1, -1)
+    fitted = EmscoClassifier(keep_all=True, max_stages=1, threshold=0.999, random_state=0).fit(X, signs)
+    assert fitted.reject_label_ == -2
+    assert set(fitted.predict(X).tolist()) == {-2, -1, 1}
 
 
 def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
