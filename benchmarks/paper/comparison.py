@@ -1,6 +1,6 @@
 """(b) The comparison over the paper's five data sets, at its thresholds, prices and settings, on test rows.
 
-The paper divides a table once and repeats the search; here every run divides it anew, so margins hold the luck of the rows, too.
+The paper divides a table once and repeats the search; here every run divides it again, so margins hold the luck of the rows, too.
 """
 
 from __future__ import annotations

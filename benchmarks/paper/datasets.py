@@ -1,6 +1,6 @@
 """The data sets: the paper's five, at its thresholds and prices, and Spambase and NSL-KDD with a price of 1 for each feature.
 
-All are divided into train, validation and test rows, half, a quarter and a quarter as in the paper, anew in every run; every
+All are divided into train, validation and test rows, half, a quarter and a quarter as in the paper, again in every run; every
 method has the same rows.
 """
 
