@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -145,12 +145,12 @@ def error_at(scores: Floats, target: Ints, coverage: float) -> float:
     return float((scores[most_sure].argmax(axis=1) != target[most_sure]).mean())
 
 
-def measure_cascades(name: str, division: int, kind: Kind) -> Iterator[Record]:
+def measure_cascades(time_limit: float | None, name: str, division: int, kind: Kind) -> Iterator[Record]:
     """Yield the test figures of the designs chosen for each pair of floors, and the processor time of the search."""
     case, start = CASES[name], time.process_time()
     problem = draw_problem(case, division, kind)
     upgrade: Upgrade | None = "boosted" if kind == "upgraded" else None
-    options = {"method": "auto", "seed": division, "jobs": 1, "upgrade": upgrade}
+    options = {"method": "auto", "seed": division, "jobs": 1, "upgrade": upgrade, "time_limit": time_limit}
     front = next(search_thresholds(problem, None, SETTINGS, **options)).front
     yield Record(name, kind, division, "search time", time.process_time() - start)
     assert problem.test is not None
@@ -209,6 +209,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["straight", "curved"])
     parser.add_argument("--divisions", type=int, default=5)
+    parser.add_argument("--time-limit", type=float, help="seconds of each search of cascades, at most")
     options = parser.parse_args(argv)
     if not (DATA / "spambase.csv").exists():
         print("the data sets are not there: nothing is measured", file=sys.stderr)
@@ -218,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     path.parent.mkdir(exist_ok=True)
     records = [Record(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(one.table, one.kind, one.division) for one in records}
-    measure = measure_models if options.part == "models" else measure_cascades
+    measure = measure_models if options.part == "models" else partial(measure_cascades, options.time_limit)
     for division in range(options.divisions):
         for table in options.tables:
             for kind in options.kinds:

@@ -133,8 +133,8 @@ async def main() -> None:
             service.hangs = True
             asked = service.requests
             # Customers that the cache does not know.
-            strangers = [{**order, "customer": order["customer"] + 1000} for order in orders]
-            decisions = await decide_all(cascade, strangers, at_a_time=1)
+            new_customers = [{**order, "customer": order["customer"] + 1000} for order in orders]
+            decisions = await decide_all(cascade, new_customers, at_a_time=1)
             degraded = sum(decision.degraded for decision in decisions)
             print(f"it hangs: {len(decisions)} of {len(orders)} orders got an answer, {degraded} by a fallback")
             print(f"it was asked {service.requests - asked} times, then the breaker was open")

@@ -118,7 +118,7 @@ def strange_options(line: str) -> list[str]:
     """Return the options in a line of code that its command does not have; without a command, that none has."""
     command = re.search(r"\b(emsco-[a-z]+)\b", line)
     named = re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", line)
-    if not named or re.search(r"\b(pip|gunicorn|uvicorn)\b", line):
+    if not named or re.search(r"\b(pip|gunicorn|uvicorn|python benchmarks)\b", line):
         return []
     known = options().get(command[1]) if command else frozenset().union(*options().values())
     return named if known is None else [option for option in named if option not in known]

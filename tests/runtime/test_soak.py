@@ -71,8 +71,8 @@ def check_figures(found: dict[str, Any]) -> None:
 
 
 def test_a_short_soak() -> None:
-    """2,500 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_checker` checks holds."""
-    check_figures(run_soak(2500, seed=1, period_s=0.1))
+    """1,500 decisions in threads and a loop, while sources fail and bundles are replaced: what `soak_checker` checks holds."""
+    check_figures(run_soak(1500, seed=1, period_s=0.1))
 
 
 @pytest.mark.proof

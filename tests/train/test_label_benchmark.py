@@ -30,6 +30,7 @@ def labels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     sys.modules.pop("labels", None)
 
 
+@pytest.mark.proof
 def test_a_floor_on_a_rare_attack_is_kept_on_other_rows(labels: ModuleType) -> None:
     """By accuracy alone hardly any r2l attack is found; with a floor on their recall it is kept, and so is the accuracy."""
     wish = Requirements.of(min_accuracy=labels.ACCURACY, min_recall={labels.RARE: labels.FLOOR})
