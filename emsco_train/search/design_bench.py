@@ -41,6 +41,8 @@ class DesignBench(ABC):
         The same by label.
     stop
         Ends the fits under way.
+    jobs
+        Sets that are fitted at the same time.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class DesignBench(ABC):
         rows: int,
         label_rows: Sequence[int],
         stop: StopFlag,
+        jobs: int = 1,
     ) -> None:
         self.problem = problem
         self.thresholds = thresholds
@@ -59,6 +62,7 @@ class DesignBench(ABC):
         self.rows = rows
         self.label_rows = label_rows
         self.stop = stop
+        self.jobs = jobs
         self.units = CostUnits.of(problem.meter, problem.names, rows)
 
     @property

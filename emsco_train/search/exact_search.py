@@ -162,7 +162,7 @@ def _collect_set_bits(bench: Workbench, genes: Genes, threshold: int, on_step: O
     """Fit every set of genes and return the bits by mask."""
     masks = np.arange(1, 2**genes.n)
     sets = genes.expand_sets(((masks[:, None] >> np.arange(genes.n)) & 1).astype(np.bool_))
-    for part, _ in AdaptiveBatches().run(len(sets), lambda part: bench.bits.locate(sets[part])):
+    for part, _ in AdaptiveBatches(least=bench.jobs).run(len(sets), lambda part: bench.bits.locate(sets[part])):
         on_step(Step("fits", part.stop, len(sets)))
     rows = bench.bits.locate(sets)
     empty = np.zeros((1, bench.bits.words), dtype=np.uint64)

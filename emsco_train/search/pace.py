@@ -105,7 +105,7 @@ class EvaluationInterrupted(Exception):
 class AdaptiveBatches:
     """Cuts work into batches that take about so many seconds each, a quarter of one unless told otherwise.
 
-    `first` is the size of the first one; None: four.
+    `first` is the size of the first one; None: four. Later ones are no smaller than `least`: a thread each, say.
 
     Examples
     --------
@@ -114,10 +114,13 @@ class AdaptiveBatches:
     [slice(0, 4, None), slice(4, 14, None), slice(14, 30, None)]
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, seconds: float = _TARGET_S, first: int | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, seconds: float = _TARGET_S, first: int | None = None, least: int = 1
+    ) -> None:
         self._clock = clock
         self._seconds = seconds
         self._size = float(first or _FIRST_BATCH)
+        self._least = float(least)
 
     def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
         """Do the work on so many things batch by batch, and yield each batch with its result.
@@ -126,7 +129,7 @@ class AdaptiveBatches:
         """
         begin = 0
         while begin < count:
-            part = slice(begin, min(count, begin + max(1, int(self._size))))
+            part = slice(begin, min(count, begin + int(self._size)))
             started = self._clock()
             result = work(part)
             self._adapt(part.stop - part.start, self._clock() - started)
@@ -137,7 +140,7 @@ class AdaptiveBatches:
         change = self._seconds / max(seconds, 1e-9)
         wanted = count * min(max(change, 1 / _MAX_CHANGE), _MAX_CHANGE)
         # A small last batch says little against a larger size.
-        self._size = max(self._size, wanted) if seconds <= self._seconds else max(1.0, wanted)
+        self._size = max(self._least, self._size, wanted) if seconds <= self._seconds else max(self._least, wanted)
 
 
 class BatchedEvaluator:

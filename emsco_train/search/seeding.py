@@ -84,7 +84,7 @@ def _collect_sets(
     done = 0
     try:
         # Alone, the first is fitted as soon as can be: with it there is a front.
-        batches = AdaptiveBatches(seconds=bench.evaluator(threshold).batch_seconds, first=1)
+        batches = AdaptiveBatches(seconds=bench.evaluator(threshold).batch_seconds, first=1, least=bench.jobs)
         for part, _ in batches.run(len(sets), lambda part: bench.fit_sets(genes.expand_sets(sets[part]))):
             done = part.stop
             if deadline is not None and time.monotonic() >= deadline and space.allow_exclusion:

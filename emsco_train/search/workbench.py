@@ -73,8 +73,8 @@ class Workbench(DesignBench):
             rows=items if self.row_units is None else int(self.row_units.sum()),
             label_rows=count_positions(problem.validation.target, len(problem.labels), self.row_units),
             stop=made.stop,
+            jobs=jobs,
         )
-        self.jobs = jobs
         self.fitters = made
         self.bits = BitCache(
             set_scorer(problem, self.thresholds, jobs, made),

@@ -362,6 +362,18 @@ def test_batches_follow_the_clock(seconds: float, finer: bool) -> None:
     assert (sizes[1] < 4) is finer
 
 
+def test_slow_work_keeps_every_thread_busy() -> None:
+    """However slow the work, batches after the first are no smaller than asked for."""
+    now = [0.0]
+
+    def work(part: slice) -> int:
+        now[0] += 10.0
+        return part.stop - part.start
+
+    batches = AdaptiveBatches(lambda: now[0], first=1, least=3)
+    assert [size for _, size in batches.run(9, work)] == [1, 3, 3, 2]
+
+
 def test_constraints() -> None:
     """Only feasible designs are returned, and they are the feasible part of the exact front."""
     landscape = random_landscape(5, 20, 1)

@@ -478,10 +478,13 @@ def test_other_classifiers_are_fitted_by_several_threads(monkeypatch: pytest.Mon
     own = StageFitter.fit
 
     def fit(fitter: StageFitter, columns: Any) -> Any:
-        # The first is fitted alone, to have a front soon.
-        if next(calls) in (1, 2):
+        call = next(calls)
+        if call == 0:
+            # Alone, to have a front soon; slow ones after it are still fitted together.
+            time.sleep(0.3)
+        elif call <= 2:
             # A generous guard: with one thread, no other ever arrives.
-            meeting.wait(timeout=10)
+            meeting.wait(timeout=60)
         assert get_config()["assume_finite"]
         return own(fitter, columns)
 
