@@ -149,7 +149,7 @@ def read_table(name: str) -> tuple[dict[str, Array], Ints]:
 
 
 def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
-    """Return the problem of a user whose pool has so many rows; its test rows are others of the data set."""
+    """Return the problem of a user whose pool has `rows` rows; its test rows are others of the data set."""
     columns, label = read_table(case.table)
     features = {name: columns[name] for name in case.features or columns}
     order = np.random.default_rng(repeat).permutation(len(label))

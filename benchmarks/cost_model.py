@@ -44,7 +44,7 @@ SCORED_FEATURES = (5, 20, 60)
 class Point:
     """One measurement of training: preparation, sets of each size and a genetic search in CPU seconds, memory in bytes.
 
-    The search fitted so many sets.
+    The search fitted `fits` sets.
     """
 
     rows: int

@@ -44,7 +44,7 @@ def read(name: str) -> tuple[Mapping[str, Array], Ints]:
 
 @contextmanager
 def use_columns(count: int) -> Iterator[None]:
-    """Let each feature have so many columns, however many parameters that makes."""
+    """Let each feature have `count` columns, however many parameters that makes."""
     with mock.patch.object(learning, "_MAX_COLUMNS", count), mock.patch.object(learning, "_MAX_PARAMETERS", sys.maxsize):
         yield
 

@@ -29,7 +29,7 @@ FLOORS = ((0.94, 0.6), (0.95, 0.4), (0.95, 0.6), (0.96, 0.6), (0.97, 0.5), (0.97
 
 
 def write_table(path: Path, rows: int) -> None:
-    """Write a table of so many rows."""
+    """Write a table of `rows` rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, FEATURES))
     y = X @ np.linspace(2, 0.2, FEATURES) + rng.normal(size=rows) * 1.5 > 0

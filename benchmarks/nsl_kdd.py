@@ -74,7 +74,7 @@ def in_child(rows: int, options: argparse.Namespace) -> Figures:
 
 
 def measure(rows: int, classes: int, generations: int) -> Figures:
-    """Search on so many rows; the time is that of dividing, searching and fitting, without reading the file."""
+    """Search on `rows` rows; the time is that of dividing, searching and fitting, without reading the file."""
     columns, label = read(rows)
     truth = np.where(label == "normal", "normal", "attack") if classes == 2 else label
     options = {name: FeatureOptions(unknown="ignore") for name in NSL_KDD_TEXT}

@@ -1,7 +1,7 @@
 """(f) Spambase without reject: accuracy of all answers against the mean number of features, at 4, 10, 15 and 25.
 
 EMSCO's designs answer at their last stage, however unsure; of the fronts of the experiment (d), at many thresholds, validation
-rows choose the design that answers best for at most so many features on average.
+rows choose the design that answers best for at most that many features on average.
 """
 
 from __future__ import annotations

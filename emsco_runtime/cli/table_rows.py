@@ -76,7 +76,7 @@ class LabelColumn:
         return cls(column, frozenset(map(str, manifest.labels)))
 
     def read_labels(self, columns: Mapping[str, Column], rows: int) -> list[str | None]:
-        """Return the true label of each of so many rows as text; None where there is none."""
+        """Return the true label of each of the `rows` rows as text; None where there is none."""
         if self.column is None:
             return [None] * rows
         column = columns[self.column]

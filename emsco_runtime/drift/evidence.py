@@ -21,8 +21,8 @@ The logarithm is convex in p (and in p and `total` jointly): each term is, and s
 So the least value is found safely. And it grows with `total`: a value that is not known may be replaced by the least that it
 can be, which only weakens the evidence.
 
-The healthy past of a stream must not hide a late change. So `WindowedTotals` opens another window after every so many items; the
-chance a is divided among the windows, by shares that add up to at most 1.
+The healthy past of a stream must not hide a late change. So `WindowedTotals` opens another window after every `restart_every`
+items; the chance a is divided among the windows, by shares that add up to at most 1.
 
 ``docs/drift.md`` lists the sources.
 """
@@ -39,11 +39,11 @@ from emsco_runtime.support.arrays import Floats
 
 __all__ = ["FULL_STREAM_PENALTY", "MeanIncreaseTest", "Window", "WindowedTotals"]
 
-# Differences of log odds in the mixture: from the largest that matters, by halves, down to the least that a sample of so many
-# rows can show.
+# Differences of log odds in the mixture: from the largest that matters, by halves, down to the least that a sample can
+# show, by its number of rows.
 _LARGEST_EFFECT = 4.0
 _SMALLEST_EFFECT = 6.0
-# A limit is not an estimate: the least difference does not depend on rows. As if there were so many.
+# A limit is not an estimate: the least difference does not depend on rows, but is that of a sample of this many.
 _LIMIT_ROWS = 5000
 # How a difference is divided between sample and stream: a stream shorter than the sample bears most of it, a longer one little.
 # The ends, 0 and 1, keep the evidence from fading if the one is many times as long as the other.

@@ -56,7 +56,7 @@ class Figure(NamedTuple):
         return self.to_user_unit(_weighted_sum(self.sums.known_sum, totals) / known) if known else None
 
     def limits(self, items: int, rate: float) -> tuple[float, float]:
-        """Return the means over a whole stream of so many items, in the user's unit, beyond which there is an alarm; slow."""
+        """Return the means over a whole stream of `items` items, in the user's unit, beyond which there is an alarm; slow."""
         target = self.penalty + FULL_STREAM_PENALTY - math.log(rate)
         highest = self.increase_test.critical_total(target, items) if items else None
         lowest = self.decrease_test.critical_total(target, items) if items and self.decrease_test is not None else None
@@ -129,7 +129,7 @@ def _rate_figures(manifest: Manifest) -> Iterator[Figure]:
     # Name, index of its total, which of those cut short may add to it, and how many of the held-out rows did.
     rates = [("reject", stages, cut_short, expected.rows - expected.accepted)]
     if stages > 1:
-        # An item that was cut short after so many stages did not leave at any of them.
+        # An item that was cut short after some stages did not leave at any of them.
         rates += [(f"exit_{i + 1}", i, cut_short[: i + 1], one.accepted) for i, one in enumerate(expected.stages)]
     for name, index, unknown, sample_sum in rates:
         known_sum = _unit_weights([index])
@@ -149,7 +149,7 @@ def _cost_figures(manifest: Manifest) -> Iterator[Figure]:
     exits = [(cost - floor) / span for cost in costs]
     complete, cut_short = _total_indices(stages)
     known_sum = tuple(zip(complete, [*exits, 1.0], strict=True))
-    # An item that was cut short after so many stages would have paid at least for the next, at most for all.
+    # An item that was cut short after some stages would have paid at least for the next, at most for all.
     sums = FigureSums(
         (*known_sum, *zip(cut_short, exits, strict=True)),
         (*known_sum, *_unit_weights(cut_short)),

@@ -40,7 +40,7 @@ class DriftGauges(ForkSafe, Collector):
     prefix
         How the names begin.
     every_s
-        As an observer, refresh after so many seconds.
+        As an observer, refresh every `every_s` seconds.
     clock
         Returns seconds.
 

@@ -50,8 +50,8 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
         The mean confidence to compare with; None: it is reported, but raises no alarm. It belongs to this bundle, and is dropped
         when another one is followed.
     restart_every
-        After every so many items, another window of the stream is opened that ignores what came before: a change is found soon
-        even after a long healthy time.
+        After every `restart_every` items, another window of the stream is opened that ignores what came before: a change is found
+        soon even after a long healthy time.
 
     Raises
     ------

@@ -95,7 +95,7 @@ class DecisionRunner:
     async def decide_many_async(
         self, scorer: Scorer, inputs: Sequence[ItemInput], max_cost: float, deadline_s: float | None, concurrency: int
     ) -> list[Decision]:
-        """Decide many items in an event loop, so many of them at the same time."""
+        """Decide many items in an event loop, at most `concurrency` of them at the same time."""
 
         async def decide_at(index: int) -> Decision:
             try:

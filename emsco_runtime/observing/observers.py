@@ -4,7 +4,7 @@ An `Observer` is anything that can be called with a decision. It may have furthe
 
 ==================================  ======================================================================================
 ``on_bind(manifest)``               a cascade with this observer is ready; again for every bundle that is loaded
-``on_start(bundle, items)``         deciding starts, with the bundle of this id, for so many items: more than 1 only in
+``on_start(bundle, items)``         deciding starts, with the bundle of this id, for this many items: more than 1 only in
                                     `Cascade.decide_many`. It may return a function: called in the same context after the
                                     observers, with the exception that ended it or None
 ``on_call(call)``                   the function of an acquirer has ended: an `AcquirerCall`, in the thread that ran it

@@ -120,7 +120,7 @@ class ReloadingCascade(ForkSafe, Decider):
     acquirers, on_failure, pool, concurrency, observers, listener
         As in `Cascade`. Acquirers that are registered later are bound at the next change; a `Shadow` can be the listener.
     period_s
-        Check for a new bundle every so many seconds, in a thread of its own. None: only `refresh` does.
+        Check for a new bundle every `period_s` seconds, in a thread of its own. None: only `refresh` does.
     on_reload
         Called with each `Reload` that changed something or failed; for failures of the thread, and in the log, once a minute.
     verify

@@ -1,6 +1,6 @@
 """`CircuitBreaker`: a source that keeps failing is not called for a while.
 
-Closed, calls go through. After so many failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
+Closed, calls go through. After `failures` failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
 source is not called. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
 fails another pause starts. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
 fit the items (wrong length, not a sequence); a value that a feature does not allow does not, since the source has answered.

@@ -117,7 +117,7 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
     threads
         Calls that run at the same time; abandoned ones, and those that wait for calls of their own, are not counted.
     max_abandoned
-        Abandoned calls that may still run; with so many, new ones are refused.
+        Abandoned calls that may still run; once there are this many, new ones are refused.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def format_with_type(value: object) -> str:
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """Return a text, cut off with dots after so many characters."""
+    """Return a text, cut off with dots after `limit` characters."""
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 

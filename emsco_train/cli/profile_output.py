@@ -15,7 +15,7 @@ __all__ = ["format_profile"]
 
 
 def format_profile(measured: Profile, items: int, out: Path, unit: TimeUnit) -> list[str]:
-    """Return the lines about a profile of some of so many items, written to a costs file."""
+    """Return the lines about a profile of some of `items` items, written to a costs file."""
     costs = measured.cost_model(unit)
     cells = [
         [

@@ -155,7 +155,7 @@ def _fit_block(feature: Feature, codes: Floats) -> Block:
 
 
 def make_block(feature: Feature, fill: float, mean: float = 0.0, scale: float = 1.0, rows: int = 0) -> Block:
-    """Return the block of a feature, given the code that fills gaps; of numbers, mean and deviation of so many filled ones."""
+    """Return the block of a feature, given the code that fills gaps; for numbers, mean and deviation of `rows` filled ones."""
     # Rounding leaves a constant column a deviation of about this much; dividing by it would amplify noise.
     if scale <= rows * np.finfo(np.float64).eps * abs(mean):
         scale = 1.0

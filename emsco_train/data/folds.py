@@ -21,7 +21,7 @@ from emsco_train.support.numbers import is_integer
 
 __all__ = ["AUTO_FOLDS", "MAX_AUTO_ROWS", "Fold", "check_folds", "make_folds", "resolve_folds"]
 
-# What `folds=None` means: so many folds, for pools of at most so many rows. Larger ones have validation rows enough.
+# What `folds=None` means: this many folds, for pools of at most this many rows. Larger ones have validation rows enough.
 AUTO_FOLDS, MAX_AUTO_ROWS = 5, 10_000
 _UNSCORED = -1
 
@@ -44,7 +44,7 @@ def check_folds(folds: object) -> int | None:
 
 
 def resolve_folds(folds: object, rows: int, *, groups: Ints | None = None, time: Ints | None = None) -> int:
-    """Return how many folds a pool of so many rows gets: as asked for, or by default, which is fewer for few groups or times.
+    """Return how many folds a pool of `rows` rows gets: as asked for, or by default, which is fewer for few groups or times.
 
     Examples
     --------

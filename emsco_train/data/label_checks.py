@@ -10,8 +10,8 @@ from emsco_train.data.finding import Finding
 
 __all__ = ["check_codes", "check_leak"]
 
-# Codes: at most so many different whole numbers, of so many rows each, whose labels follow no trend: that is by chance in one
-# column of a million (this many deviations of a normal variable), and explains this share of a label.
+# Codes: at most this many different whole numbers, of at least this many rows each, whose labels follow no trend: that is by
+# chance in one column of a million (this many deviations of a normal variable), and explains this share of a label.
 _MAX_CODES, _MIN_CODE_ROWS, _CODE_DEVIATIONS, _MIN_CODE_EFFECT = 30, 20, 4.75, 0.02
 # A leak: one column alone leaves at most this share of the errors of always giving the most common label.
 _LEAK_ERROR_SHARE, _MIN_LEAK_ROWS = 0.05, 20

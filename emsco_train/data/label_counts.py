@@ -13,7 +13,7 @@ __all__ = ["count_by_label", "count_positions"]
 
 
 def count_positions(positions: Ints, labels: int, units: Ints | None = None) -> list[int]:
-    """Return how many rows are at each of so many positions, in units where rows have some; -1 is none of them.
+    """Return how many rows are at each of `labels` positions, in units where rows have some; -1 is none of them.
 
     Examples
     --------

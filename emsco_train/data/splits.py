@@ -89,7 +89,7 @@ def is_small_table(rows: int) -> bool:
 
 
 def default_shares(rows: int) -> Shares:
-    """Return how a table of so many rows is divided unless the user says otherwise.
+    """Return how a table of `rows` rows is divided by default.
 
     Examples
     --------

@@ -180,7 +180,7 @@ def row_weights(
 
 
 def label_weights(class_weight: ClassWeight, labels: tuple[Label, ...], rows: Floats) -> Floats:
-    """Return the class weight of each label, of which there are so many rows."""
+    """Return the class weight of each label, given how many rows each has."""
     if class_weight is None:
         return np.ones(len(labels))
     if class_weight == "balanced":
@@ -189,7 +189,7 @@ def label_weights(class_weight: ClassWeight, labels: tuple[Label, ...], rows: Fl
 
 
 def check_sample_weight(sample_weight: Any, count: int) -> Floats:
-    """Return weights as numbers; raise unless there is one for each of so many rows, finite and at least 0."""
+    """Return weights as numbers; raise unless there is one for each of `count` rows, finite and at least 0."""
     try:
         rows = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):

@@ -145,7 +145,7 @@ def _is_calendar_day(year: str, month: str, day: str) -> bool:
 
 
 def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool) -> Finding | None:
-    """Look at the values of a column of numbers that are not missing, in a table of so many rows."""
+    """Look at the values of a column of numbers that are not missing, in a table of `table_rows` rows."""
     if not len(present):
         return Finding("empty", name, "no value in any row", is_useless=True)
     if present.min() == present.max():

@@ -43,7 +43,7 @@ class Counts:
 
     @classmethod
     def of_weighted(cls, rows: int, counted: WeightedCounts) -> Counts:
-        """Return the counts of so many rows by weight."""
+        """Return the counts of `rows` rows by weight."""
         return cls(rows, counted.accepted, counted.right, counted.mean_cost, counted.units)
 
     @property

@@ -157,7 +157,7 @@ class Design:
         return self if rows == self.rows else replace(self, rows=rows, precision=None)
 
     def with_more_rows(self, factor: float) -> Design:
-        """Return the design as if the same figures had been counted on so many times as many rows of the same kind."""
+        """Return the design as if the same figures had been counted on `factor` times as many rows of the same kind."""
         precision = self.precision
         if precision is not None:
             precision = replace(precision, labels=self._label_sizes(precision)).scaled(factor)

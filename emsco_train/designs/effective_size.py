@@ -65,7 +65,7 @@ def measure_precision(
 def measure_label_sizes(
     answer: Ints, target: Ints, labels: int, groups: Ints | None = None, weights: Floats | None = None
 ) -> tuple[LabelSizes, ...]:
-    """Return how much rows say about the recall and the accuracy of each of so many labels.
+    """Return how much rows say about the recall and the accuracy of each of `labels` labels.
 
     `answer` and `target` hold the position of the label that each row got, -1 for a rejected one, and of the one that it has;
     for `groups` and `weights` see `measure_precision`.
@@ -95,7 +95,7 @@ def measure_label_sizes(
 
 
 def standard_error(counts: Sequence[int], costs: Sequence[float]) -> float:
-    """Return the standard error of the mean cost of independent rows, so many at each cost; 0 for one row.
+    """Return the standard error of the mean cost of independent rows, given how many there are at each cost; 0 for one row.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def standard_error(counts: Sequence[int], costs: Sequence[float]) -> float:
 
 
 def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:
-    """Return the effective size of so many rows, from the weight of each group and that of its hits."""
+    """Return the effective size of `rows` rows, from the weight of each group and that of its hits."""
     there = sizes > 0
     sizes, hits = sizes[there], hits[there]
     groups, total = len(sizes), float(sizes.sum())
@@ -120,7 +120,7 @@ def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:
         return min(float(rows), total**2 / float((sizes**2).sum())) if groups else 0.0
     share = float(hits.sum()) / total
     variance = groups / (groups - 1) * float(((hits - share * sizes) ** 2).sum()) / total**2
-    # So many independent rows would have the same unbiased estimate of the variance, which divides by one less.
+    # This many independent rows would have the same unbiased estimate of the variance, which divides by one less.
     return min(float(rows), 1.0 + share * (1.0 - share) / variance) if variance else float(rows)
 
 

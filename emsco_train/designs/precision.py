@@ -87,7 +87,7 @@ class Precision:
         return cls(float(counts.rows), float(accepted), cost_error)
 
     def scaled(self, factor: float) -> Precision:
-        """Return the precision of so many times as many rows of the same kind."""
+        """Return the precision of `factor` times as many rows of the same kind."""
         labels = tuple(LabelSizes(factor * label.rows, factor * label.accepted_as) for label in self.labels)
         return Precision(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor), labels)
 

@@ -37,7 +37,7 @@ class _Round:
 
 
 def find_medians(partitions: Partitions[CodedRows], columns: Ints, present: Ints) -> Floats:
-    """Return the median of the values of some columns of the train codes, of which so many are no gaps."""
+    """Return the median of the values of some columns of the train codes; `present` says how many of each are no gaps."""
     # Of an even number, the two in the middle.
     both = np.concatenate([columns, columns])
     ranks = np.concatenate([(present - 1) // 2, present // 2])

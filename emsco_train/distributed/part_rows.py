@@ -23,7 +23,7 @@ from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["PartRows", "RowLayout", "SetModels", "arrange_part"]
 
-# What a partition keeps beside its rows: the bits of so many bytes of feature sets, or of the fewest that a cache takes.
+# What a partition keeps in addition to its rows: this many bytes of bits of feature sets, or the fewest sets that a cache takes.
 _BIT_BYTES = 2**26
 _FEWEST_SETS = 1024
 # Scores that are held at a time, before they become bits.

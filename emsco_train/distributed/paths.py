@@ -65,7 +65,7 @@ class PartitionedPathSums:
         ]
 
     def _are_unsure(self, states: Sequence[PathState], unsure: Ints) -> list[bool]:
-        """Return for each state whether its unsure rows, of which there are so many, are those that count."""
+        """Return for each state whether its unsure rows are those that count, given how many there are."""
         shares = (unsure / self._rows).tolist()
         return [state.thresholds is not None and share > LEAST_UNSURE for state, share in zip(states, shares, strict=True)]
 

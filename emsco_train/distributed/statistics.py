@@ -33,7 +33,7 @@ class LearntColumns:
 def learn_columns(
     partitions: Partitions[CodedRows], features: tuple[Feature, ...], options: Mapping[str, FeatureOptions], rows: int
 ) -> LearntColumns:
-    """Learn from the train rows of all partitions, of which there are so many; each feature has one code."""
+    """Learn from the train rows of all partitions, `rows` in all; each feature has one code."""
     sizes = np.array([max(2, len(feature.categories)) if feature.kind != "numeric" else 0 for feature in features])
     present, common = partitions.total(_count_codes, sizes).arrays
     is_number = sizes == 0

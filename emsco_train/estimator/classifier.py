@@ -109,7 +109,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         How many exports are planned: their certificates share the level, and hold together. A further one says that its
         confidence is not held. See docs/guarantee.md.
     max_search_rows
-        Search on a stratified sample of at most so many train and validation rows; the designs that are found are then fitted and
+        Search on a stratified sample of at most this many train and as many validation rows; designs found are then fitted and
         measured on all rows. None: on all rows. "auto": on 50,000 of each, where these are fewer than half of all; on more where
         a label is rare or models have many columns; an exact search that is asked for always takes all.
     time_limit

@@ -29,7 +29,7 @@ from emsco_train.search.workbench import Workbench
 
 __all__ = ["estimate_likely_figures"]
 
-# The mean over so many draws is settled to about a tenth of the spread of one.
+# The mean over this many draws is settled to about a tenth of the spread of one.
 _DRAWS = 100
 # More cells take more memory than they are worth: on many rows a choice flatters little.
 _MAX_CELLS = 2**24

@@ -162,7 +162,7 @@ class _Findings:
                 self._shown.setdefault(row, replace(found, row=row))
 
     def verification(self, rows: int) -> Verification:
-        """Return the result for so many rows."""
+        """Return the result for `rows` rows."""
         labels, stages, costs, probabilities = (len(self._rows[name]) for name in (*_DECIDED, _PROBABILITIES))
         return Verification(rows, labels, stages, costs, probabilities, self._largest, tuple(self._shown.values()))
 

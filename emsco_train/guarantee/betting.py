@@ -42,7 +42,7 @@ _HALVINGS = 30
 
 
 def row_order(rows: int, seed: int = ORDER_SEED) -> Ints:
-    """Return the order in which the tests read so many certify rows."""
+    """Return the order in which the tests read `rows` certify rows."""
     return np.random.default_rng(seed).permutation(rows)
 
 

@@ -45,7 +45,7 @@ def max_wrong_allowed(rows: int, max_error: float, confidence: float) -> int:
 
 @lru_cache(maxsize=1024)
 def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
-    """Return the least number of accepted rows with which the test can pass if so many of them are wrong.
+    """Return the least number of accepted rows with which the test can pass if `wrong` of them are wrong.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def min_rows(max_error: float, confidence: float, *, wrong: int = 0) -> int:
     def passes(rows: int) -> bool:
         return binomial_cdf(wrong, rows, max_error) <= 1.0 - confidence
 
-    # The probability falls with the number of rows; where so many wrong ones are expected, it is at least a half, which fails.
+    # The probability falls with the number of rows; where `wrong` wrong ones are expected, it is at least a half, which fails.
     failing = max(wrong, math.floor(wrong / max_error) - 1)
     passing = 2 * failing + 2
     while not passes(passing):
@@ -80,7 +80,7 @@ def rows_needed(max_error: float, confidence: float) -> int:
     start = min_rows(max_error, confidence)
     while True:
         after = min_rows(max_error, confidence, wrong=wrong + 1)
-        # The last number that allows just so many wrong rows is the one with the lowest probability.
+        # The last number of rows that allows just `wrong` wrong ones is the one with the lowest probability.
         if binomial_cdf(wrong, after - 1, max_error / 2) >= _ADVISED_POWER:
             return start
         wrong, start = wrong + 1, after

@@ -164,7 +164,7 @@ def calibrate_ranked(number: int, scores: RankedScores, *, reached: Mask, accept
 
 
 def add_warning(calibration: StageCalibration, stages: int) -> StageCalibration:
-    """Return the calibration of a stage with the warning that it gets in a design of so many stages, if it does."""
+    """Return the calibration of a stage with the warning that it gets in a design of `stages` stages, if any."""
     return _add_warning(calibration, _FALSE_ALARM_RATE / stages)
 
 

@@ -5,9 +5,9 @@ Ours:
 
 1. Left out are designs that do not meet the requirements, those whose validation figures miss a limit of the promise, and those
    that could not pass even without a wrong row, because too few certify rows would be accepted.
-2. Each of the others gets its `pass_probability`: the probability, by its validation figures, that it will pass all tests on so
-   many certify rows, in whole percents. It weighs a small error against few accepted rows, and few validation rows against many.
-   The safest come first; of equally safe ones, the preferred.
+2. Each of the others gets its `pass_probability`: the probability, by its validation figures, that it will pass all tests on
+   as many certify rows as there are, in whole percents. It weighs a small error against few accepted rows, and few validation
+   rows against many. The safest come first; of equally safe ones, the preferred.
 3. Then every design that would not be chosen in any case is left out, because an earlier one is as good by the requirements. A
    useless test could only end the sequence too soon. So every design is preferred to the one before, and less safe.
 
@@ -50,7 +50,7 @@ class Candidate:
     Parameters
     ----------
     design
-        The design; its figures must be of so many rows as it says.
+        The design; its figures must come from as many rows as it says.
     decide
         Returns what the design does with the certify rows. It is called when the design is tested, and otherwise never.
     decide_validation
@@ -63,7 +63,7 @@ class Candidate:
     decide_validation: Callable[[], Evidence] | None = None
 
     def __post_init__(self) -> None:
-        """Raise for figures that cannot come from so many rows."""
+        """Raise for figures that cannot come from as many rows as the design says."""
         rows, coverage, counts = self.design.rows, self.design.coverage, self.counts
         if rows < 1 or not math.isclose(coverage * counts.total, counts.accepted, abs_tol=1e-6):
             raise DesignError(
@@ -97,7 +97,7 @@ class Candidate:
         return self._count_label(limit)
 
     def expected_rows(self, limit: ShareLimit, rows: int) -> int:
-        """Return how many of so many other rows a limit would be about, by the validation rows, rounded up."""
+        """Return how many of `rows` other rows a limit would be about, by the validation rows, rounded up."""
         if limit.kind == "coverage":
             return rows
         if limit.kind == "error":
@@ -137,7 +137,7 @@ def _hits_of(share: float, size: float) -> Hits:
 def order_candidates(
     candidates: Sequence[Candidate], *, rows: int, promise: Promise, requirements: Requirements, full_cost: float
 ) -> tuple[Candidate, ...]:
-    """Return the candidates to be tested on so many certify rows, in order; no `decide` is called.
+    """Return the candidates to be tested on `rows` certify rows, in order; no `decide` is called.
 
     Among designs that meet the requirements coverage decides, or cost where a coverage is required, unless they say by what.
 
@@ -170,7 +170,7 @@ def order_candidates(
 
 
 def pass_probability(candidate: Candidate, rows: int, promise: Promise) -> float:
-    """Return the probability that a candidate passes on so many certify rows, by its validation figures, to whole percents.
+    """Return the probability that a candidate passes on `rows` certify rows, by its validation figures, to whole percents.
 
     It is the product of the probabilities of all limits, as if these were independent: only the order depends on it.
     """
@@ -184,7 +184,7 @@ def _limit_probability(candidate: Candidate, rows: int, limit: ShareLimit | Cost
 
 
 def _share_probability(seen: Hits, rows: int, limit: ShareLimit, confidence: float) -> float:
-    """Return the probability that so many certify rows show that a share is kept.
+    """Return the probability that `rows` certify rows show that a share is kept.
 
     The true share is taken to be distributed as the validation rows leave it (all shares equally likely before them). The number
     of hits then follows a beta-binomial distribution.
@@ -199,7 +199,7 @@ def _share_probability(seen: Hits, rows: int, limit: ShareLimit, confidence: flo
 
 
 def _cost_probability(seen: Evidence, rows: int, limit: CostLimit, confidence: float) -> float:
-    """Return the probability that so many certify rows show that the mean cost is kept.
+    """Return the probability that `rows` certify rows show that the mean cost is kept.
 
     The mean of the certify rows is taken to be normal around that of the validation rows, both with the spread of the latter, and
     the bound to lie above it by what betting takes where it is at its best.

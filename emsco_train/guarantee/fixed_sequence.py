@@ -56,7 +56,7 @@ def choose_certified(
     full_cost: float,
     requirements: Requirements | None = None,
 ) -> CertifiedDesign:
-    """Choose the preferred design of those that are shown, on so many certify rows, to keep every limit of a promise.
+    """Choose the preferred design of those that are shown, on `rows` certify rows, to keep every limit of a promise.
 
     Candidates are given fittest first. Of those that meet the requirements and pass, the one with most coverage on validation is
     chosen; where there is a floor on coverage, the cheapest; or as `requirements.by` says.
@@ -77,7 +77,7 @@ def choose_certified(
 
 
 def choose_in_sequence(sequence: Sequence[Candidate], *, rows: int, promise: Promise) -> CertifiedDesign:
-    """Test candidates in the order of `order_candidates` on so many certify rows, up to the first that fails.
+    """Test candidates in the order of `order_candidates` on `rows` certify rows, up to the first that fails.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from emsco_train.errors import DataError
 
 __all__ = ["ColumnLayout"]
 
-# A group of so many columns is worth it even if no two rows choose the same in all groups;
+# A group of at least this many columns is worth it even if no two rows choose the same in all groups;
 _WIDE = 12
-# one of so many if combinations of choices have at least so many rows, on average.
+# one of at least this many, if combinations of choices have at least `_ROWS_OF_A_KIND` rows, on average.
 _NARROW = 3
 _ROWS_OF_A_KIND = 8
 

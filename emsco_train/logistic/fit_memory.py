@@ -11,7 +11,7 @@ _MATRICES = 3
 
 
 def fit_bytes(columns: int, logits: int) -> int:
-    """Return about how many bytes the matrices of a fit of so many columns take; two labels have one logit, more one each.
+    """Return about how many bytes the matrices of a fit of `columns` columns take; two labels have one logit, more one each.
 
     Examples
     --------

@@ -187,13 +187,13 @@ class LogisticProblem:
         return LogisticBatch(sets, table[:, :, 1:][:, :, np.argsort(order)], table[:, :, 0], passes)
 
     def _affordable_workers(self, sets: Mask, workers: int) -> int:
-        """Return how many of so many threads have memory for the matrices of the widest set; at least one."""
+        """Return how many of `workers` threads have memory for the matrices of the widest set; at least one."""
         widest = int(sets.sum(axis=1).max(initial=0))
         return max(1, min(workers, MAX_FIT_BYTES // fit_bytes(widest, self._rows.targets.shape[1])))
 
 
 def check_converged(sets: Mask, passes: Ints, rows: int) -> None:
-    """Raise if the fit of a set [sets, columns] on so many rows did not converge, where its passes are not above 0."""
+    """Raise if the fit of a set [sets, columns] on `rows` rows did not converge, where its passes are not above 0."""
     failed = np.flatnonzero(passes <= 0)
     if len(failed):
         named = ", ".join(map(str, np.flatnonzero(sets[failed[0]])))

@@ -66,7 +66,7 @@ class RowBlocks:
 
 
 def _find_runs(layout: ColumnLayout, kinds: Ints, count: int, places: int) -> RowRuns:
-    """Return the runs of rows of these kinds in so many blocks; places without a row belong to the last run."""
+    """Return the runs of rows of these kinds in `count` blocks; places without a row belong to the last run."""
     padded = np.full(count * places, kinds[-1])
     padded[: len(kinds)] = kinds
     begins = np.concatenate(([True], padded[1:] != padded[:-1])) | (np.arange(len(padded)) % places == 0)

@@ -64,7 +64,7 @@ class Evaluation:
         )
 
     def count_units(self, target: Ints, units: Ints) -> WeightedCounts:
-        """Return the counts of rows that count so many units each."""
+        """Return the counts where each row counts as many units as `units` says."""
         right = self.accepted & (self.label == target)
         total, counted = int(units.sum()), self.cost[units > 0]
         mean_cost = math.fsum((units * self.cost).tolist()) / total

@@ -91,7 +91,7 @@ def _draw_arrow(shaft: str, head: str) -> str:
 
 
 def wrap_names(names: Sequence[str], max_width: int) -> list[str]:
-    """Return names on lines of at most so many characters, with dots between; a name longer than a line is cut.
+    """Return names on lines of at most `max_width` characters, with dots between; a name longer than a line is cut.
 
     Examples
     --------

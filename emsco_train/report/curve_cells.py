@@ -73,7 +73,7 @@ class CurveCells:
 
 
 def format_knots(knots: Sequence[float], *, digits: int) -> list[str]:
-    """Return numbers with so many digits, or with as many as it takes to tell them apart.
+    """Return numbers with `digits` digits, or with as many as it takes to tell them apart.
 
     Examples
     --------

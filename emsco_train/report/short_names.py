@@ -8,7 +8,7 @@ __all__ = ["shorten_name", "text_width"]
 
 
 def shorten_name(name: str, max_width: int) -> str:
-    """Return a name on one line of at most so many characters.
+    """Return a name on one line of at most `max_width` characters.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class CurveEntry(FileModel):
         )
 
     def fits(self, outputs: int) -> bool:
-        """Return whether there is a number for each of so many outputs and for each cell."""
+        """Return whether there is a number for each of `outputs` outputs and for each cell."""
         cells = len(self.rows)
         if (self.knots is None) == (self.categories is None):
             return False

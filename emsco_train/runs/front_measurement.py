@@ -270,7 +270,7 @@ def _used_scalings(
 
 
 def _mean(paid: Sequence[tuple[int, float]]) -> float:
-    """Return the mean of costs that so many rows paid, rounded as the sum over rows would be."""
+    """Return the mean of costs, each with the number of rows that paid it, rounded as the sum over rows would be."""
     counted = [(count, cost) for count, cost in paid if count]
     total = sum((count * Fraction(cost) for count, cost in counted), Fraction(0))
     costs = [cost for _, cost in counted]

@@ -128,7 +128,7 @@ def _estimate_work(problem: Problem, settings: Settings, genes: Genes, jobs: int
 
 
 def _affordable_jobs(problem: Problem, settings: Settings, genes: Genes, jobs: int) -> int:
-    """Return how many of so many threads fit into the memory allowed, each with its table of limits; 0 if not even one does."""
+    """Return how many of `jobs` threads fit into the memory allowed, each with its table of limits; 0 if not even one does."""
     if len(problem.validation) >= MAX_ENUMERATED_ROWS:
         return 0
     fitting = (count for count in range(jobs, 0, -1) if _estimate_work(problem, settings, genes, count).bytes <= _MAX_BYTES)

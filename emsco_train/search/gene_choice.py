@@ -20,7 +20,7 @@ def choose_genes(problem: Problem, settings: Settings) -> Genes:
 
 
 def choose_exact_genes(problem: Problem, settings: Settings, seconds: float) -> Genes:
-    """Return the genes of an exact search that was asked for: for units="auto", features if that is done in so many seconds."""
+    """Return the genes of an exact search that was asked for: for units="auto", features if that is done in `seconds` seconds."""
     features = Genes.of_features(len(problem.names))
     return _choose(problem, settings, features, is_exact=fits_within(problem, settings, features, seconds))
 

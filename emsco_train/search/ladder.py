@@ -144,7 +144,7 @@ def _shift(threshold: float, step: float) -> float:
 def make_workbenches(
     problem: Problem, levels: Sequence[tuple[float, ...]], sets: int, jobs: int, fitters: ProblemFitters
 ) -> Iterator[Workbench]:
-    """Yield workbenches for all levels, each for as many as fit into memory, where so many feature sets are scored."""
+    """Yield workbenches for all levels, each for as many as fit into memory, where `sets` feature sets are scored."""
     # The fits are the same at every level; the rows are scored again for each workbench.
     count = max(1, _MAX_BYTES // (sets * _set_bytes(problem)))
     for start in range(0, len(levels), count):

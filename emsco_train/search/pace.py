@@ -103,7 +103,7 @@ class EvaluationInterrupted(Exception):
 
 
 class AdaptiveBatches:
-    """Cuts work into batches that take about so many seconds each, a quarter of one unless told otherwise.
+    """Cuts work into batches that take about `seconds` each, a quarter of a second by default.
 
     `first` is the size of the first one; None: four. Later ones are no smaller than `least`: a thread each, say.
 
@@ -123,7 +123,7 @@ class AdaptiveBatches:
         self._least = float(least)
 
     def run(self, count: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """Do the work on so many things batch by batch, and yield each batch with its result.
+        """Do the work on `count` things batch by batch, and yield each batch with its result.
 
         How long the work takes decides the size of the next batch; what the caller does in between does not count.
         """

@@ -20,7 +20,7 @@ __all__ = ["SearchRows", "choose_search_rows"]
 SearchRows: TypeAlias = int | Literal["auto"] | None
 
 _SAMPLE_ROWS = 50_000
-# So many rows of the rarest label, and so many for each column of the models.
+# At least this many rows of the rarest label, and at least this many for each column of the models.
 _LEAST_ROWS_OF_LABEL = 1_000
 _ROWS_PER_COLUMN = 50
 # A sample of a table that is not this many times as large saves too little.

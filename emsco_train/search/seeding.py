@@ -41,7 +41,7 @@ def seed_designs(
     deadline: float | None,
     on_step: OnStep | None,
 ) -> Population:
-    """Return designs for the first generation of a search with so many designs.
+    """Return designs for the first generation of a search with `population` designs.
 
     They depend on the problem and the space alone, unless the deadline, on `time.monotonic`, comes before they are complete:
     then they are those of the sets until then.

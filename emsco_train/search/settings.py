@@ -109,7 +109,7 @@ class Settings:
     generations
         Generations at most (max_iter).
     patience
-        Stop when the fittest chromosome has not changed for so many generations (g); None never stops for that.
+        Stop when the fittest chromosome has not changed for this many generations (g); None never stops for that.
     mutation
         Chance of each gene to be redrawn (m); None for 1 / n.
     crossover

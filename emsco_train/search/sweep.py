@@ -121,7 +121,7 @@ def sweep_thresholds(
         Seconds for all of them: each may take an equal share of what those before it have left over. With `workers`, seconds for
         each of them.
     workers
-        Search at so many thresholds at the same time, in processes of joblib, where the functions are not called; -1 for all
+        Search at this many thresholds at the same time, in processes of joblib, where the functions are not called; -1 for all
         cores. None: one after the other in this process.
 
     Raises
@@ -345,7 +345,7 @@ def sweep_settings(
     jobs
         Threads for the fits; None for all cores.
     workers
-        Try so many combinations at the same time, as in `sweep_thresholds`.
+        Try this many combinations at the same time, as in `sweep_thresholds`.
 
     Raises
     ------

@@ -98,7 +98,7 @@ def is_cdf_below(hits: int, rows: int, share: float, level: float) -> bool:
 
 
 def _lower_tail(hits: int, rows: int, share: float) -> float:
-    """Return `binomial_cdf` below the mean, to about nine digits: the sum over so many hits, one less, and so on."""
+    """Return `binomial_cdf` below the mean, to about nine digits: the sum over `hits` hits, one less, and so on."""
     if share >= 1.0:
         return 0.0
     ways = math.lgamma(rows + 1) - math.lgamma(hits + 1) - math.lgamma(rows - hits + 1)

@@ -55,7 +55,7 @@ class StopFlag:
 
     @contextmanager
     def set_after(self, seconds: float | None) -> Iterator[None]:
-        """Set the flag after so many seconds, unless the block has ended before; None: never."""
+        """Set the flag after `seconds` seconds, unless the block has ended before; None: never."""
         if seconds is None:
             yield
             return

@@ -53,7 +53,7 @@ def acquirers(*, asynchronous: bool) -> Acquirers:
     made = Acquirers()
     made.feature("size", on_failure="reject")(_size)
     made.feature("links", on_failure="default", timeout_s=20.0)(_links)
-    # So many failures in a row do not come: a breaker that opens would make answers depend on what went before.
+    # This many failures in a row do not come: a breaker that opens would make answers depend on what went before.
     breaker = CircuitBreaker(failures=1000)
     made.feature("reputation", on_failure="reject", breaker=breaker)(_reputation_async if asynchronous else _reputation)
     return made

@@ -78,7 +78,7 @@ OUTAGES = (
 
 
 class World:
-    """Values, faults and options of so many items.
+    """Values, faults and options of `items` items.
 
     Parameters
     ----------

@@ -300,7 +300,7 @@ def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 class _Disk:
-    """A file on a disk that takes so many bytes of the next line, and no more."""
+    """A file on a disk that takes `room` bytes of the next line, and no more."""
 
     def __init__(self, file: Any, room: int) -> None:
         self._file, self.room = file, room

@@ -260,7 +260,7 @@ def test_items_cut_short_can_only_hide(items: list[tuple[int, int]]) -> None:
     whole, cut = (DriftMonitor(expected, confidence=ExpectedConfidence(0.9, 50)) for _ in range(2))
     for place, stages in items:
         whole(make_decision(place))
-        # Cut after so many stages, unless it left before.
+        # Cut after `stages` stages, unless it left before.
         cut(make_decision(STAGES + 1 + stages if stages < min(place + 1, STAGES) else place))
     # Without the limits, which take long.
     for true, seen in zip(whole._detector.status().figures[:-1], cut._detector.status().figures[:-1], strict=True):

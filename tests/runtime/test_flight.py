@@ -54,12 +54,12 @@ class WatchedCache(AcquirerCache):
         return claim
 
     def wait_for_followers(self, count: int) -> Callable[[], bool]:
-        """Return whether so many wait, as a condition."""
+        """Return whether `count` followers wait, as a condition."""
         return lambda: self.joined >= count
 
 
 class Source:
-    """A source that answers only when so many others wait for its first call; with an exception to raise, it raises that."""
+    """A source that answers only when `followers` others wait for its first call; with an exception to raise, it raises that."""
 
     def __init__(self, cache: WatchedCache, followers: int, raised: BaseException | None = None, value: Any = 0.1) -> None:
         self.cache, self.followers, self.raised, self.value = cache, followers, raised, value

@@ -440,7 +440,7 @@ def test_calls_that_raise(policy: Any) -> None:
 
 
 def test_calls_of_batch_acquirers() -> None:
-    """A batch is one call with so many items; alone, an item is a batch of one; a batch of another length is a failure."""
+    """A batch is one call with all of its items; alone, an item is a batch of one; a batch of another length is a failure."""
     watcher = RecordingObserver()
     acquirers = RecordingAcquirers("links", "reputation", batch=["size"])
     cascade = Cascade(BUNDLE, acquirers, observers=[watcher])

@@ -322,7 +322,7 @@ def test_context_variables_follow_into_the_threads(way: str) -> None:
 
 
 def barrier_sources(parties: int) -> Any:
-    """Return a source that answers only when so many calls run at the same time."""
+    """Return a source that answers only when `parties` calls run at the same time."""
     barrier = threading.Barrier(parties)
 
     def source(item: Any) -> float:

@@ -322,7 +322,7 @@ def test_an_observer_may_reload_itself(folder: Path) -> None:
 
 
 def with_expected_rejects(bundle: Bundle, rejected: int) -> Bundle:
-    """Return a bundle that is expected to reject so many of 1,000 items, and to accept the others at its last stage."""
+    """Return a bundle that is expected to reject `rejected` of 1,000 items, and to accept the others at its last stage."""
     stages = (
         *(StageExits(accepted=0, right=0) for _ in bundle.manifest.stages[1:]),
         StageExits(accepted=1000 - rejected, right=0),

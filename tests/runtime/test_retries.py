@@ -22,7 +22,7 @@ QUICK = {"wait_initial": 0.001, "wait_max": 0.001, "wait_jitter": 0.0}
 
 
 class Flaky:
-    """A source that fails so many times, then answers."""
+    """A source that fails `failures` times, then answers."""
 
     def __init__(self, failures: float) -> None:
         self.failures = failures

@@ -125,7 +125,7 @@ class Server:
             load.workers[worker] += 1
 
     def decide_many(self, load: Load, requests: int) -> list[threading.Thread]:
-        """Start clients that have so many items decided in all."""
+        """Start clients that have `requests` items decided in all."""
 
         def work() -> None:
             try:
@@ -223,7 +223,7 @@ def bundles_shown(series: Series) -> set[str]:
 
 
 def scraped_by(server: Server, workers: int) -> list[Series]:
-    """Return the answers of so many different workers."""
+    """Return the answers of `workers` different workers."""
     found: dict[int, Series] = {}
 
     def look() -> bool:
@@ -245,7 +245,7 @@ def ask_some(server: Server) -> Load:
 
 
 def ask_all_workers(server: Server, workers: int, bundle: Bundle) -> Load:
-    """Have items decided until so many different workers have answered at once, all with one bundle; return all answers."""
+    """Have items decided until `workers` different workers have answered at once, all with one bundle; return all answers."""
     answers = Load()
 
     def answered() -> bool:

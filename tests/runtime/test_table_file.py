@@ -166,7 +166,7 @@ def compare_readers(path: Path) -> None:
 
 
 def write_rows(path: Path, count: int) -> Path:
-    """Write a table of so many rows, one of them over two lines."""
+    """Write a table of `count` rows, one of them over two lines."""
     lines = [f'{row},"a\nb"' if row == 3 else f"{row},c" for row in range(count)]
     path.write_text("\n".join(["x,y", *lines]) + "\n", encoding="utf-8")
     return path

@@ -9,7 +9,7 @@ __all__ = ["mutate"]
 
 
 def mutate(raws: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
-    """Yield so many mutated messages, each from one of the given ones."""
+    """Yield `count` mutated messages, each from one of the given ones."""
     draw = random.Random(seed)
     for number in range(count):
         yield MUTATIONS[number % len(MUTATIONS)](draw, draw.choice(raws))

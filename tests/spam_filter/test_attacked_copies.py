@@ -21,7 +21,7 @@ SPAM = [place for place in PLACES if MAILS[place].label == "spam"]
 
 
 def test_spam_alone_is_copied_in_the_share_that_was_asked_for() -> None:
-    """So many copies per spam message, of the messages named, spread evenly; the same seed makes the same copies."""
+    """As many copies per spam message as asked for, of the messages named, spread evenly; the same seed makes the same copies."""
     for share in (0.5, 1.0, 2.5):
         copies = make_attacked_copies(MAILS, PLACES, share, 7)
         assert len(copies) == round(share * len(SPAM))

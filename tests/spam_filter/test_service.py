@@ -488,7 +488,7 @@ def test_a_client_that_reads_nothing_does_not_keep_its_place(model: Path, tmp_pa
 
 
 def read_lines(client: socket.socket, count: int) -> list[bytes]:
-    """Return so many lines; fewer if the other side hangs up."""
+    """Return `count` lines; fewer if the other side hangs up."""
     text = b""
     while text.count(b"\r\n") < count:
         try:

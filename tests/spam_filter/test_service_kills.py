@@ -80,7 +80,7 @@ class FaultInjector:
         self.running.more = ("--maildir", str(self.maildir))
 
     def wait_for(self, answered: int) -> None:
-        """Wait until so many messages were answered 250."""
+        """Wait until `answered` messages were answered 250."""
         wait_until(lambda: len(self.traffic.answered) >= answered or not self.traffic.running, f"{answered} answers", 600)
 
     def kill(self) -> None:

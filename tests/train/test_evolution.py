@@ -140,7 +140,7 @@ def test_generations_and_records() -> None:
 
 
 def test_patience() -> None:
-    """Rule (ii): the fittest chromosome has been the same for so many generations, and not for fewer."""
+    """Rule (ii): the fittest chromosome has been the same for `patience` generations, and not for fewer."""
     records: list[Generation] = []
     chosen = replace(SMALL, patience=4, generations=500)
     found = evolve_population(random_landscape(6, 20, 0), chosen, seed=0, on_generation=records.append)

@@ -42,7 +42,7 @@ FRONT = Front([EXPENSIVE, CHEAP, MIDDLE], full_cost=10.0, unit="EUR")
 
 
 def counted(rows: int) -> Front:
-    """Return the same front, counted on so many independent rows whose costs differ by 1."""
+    """Return the same front, counted on `rows` independent rows whose costs differ by 1."""
     known = [replace(one, rows=rows, precision=Precision(rows, one.coverage * rows, 1.0 / math.sqrt(rows))) for one in FRONT]
     return Front(known, full_cost=10.0, unit="EUR")
 

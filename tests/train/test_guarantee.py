@@ -233,7 +233,7 @@ def test_pass_probability_falls_with_errors(accepted: int, wrong: int) -> None:
 
 
 def test_figures_of_other_rows_are_refused() -> None:
-    """A coverage that cannot come from so many validation rows is a mistake of the caller."""
+    """A coverage that cannot come from the given number of validation rows is a mistake of the caller."""
     for rows in (999, 0):
         with pytest.raises(DesignError, match=f"of {rows} validation rows is not a whole number"):
             Candidate(design("x", 501, 7).with_rows(rows), lambda: make_evidence(0, 0))

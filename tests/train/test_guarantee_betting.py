@@ -50,7 +50,7 @@ def test_every_sample_of_few_rows(rows: int, share: float) -> None:
 @pytest.mark.parametrize("weighted", [False, True], ids=["rows", "weights"])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_level_of_the_test(name: str, weighted: bool) -> None:
-    """If the true mean is just the limit, no more tests pass than stated, within what chance does to so many repeats."""
+    """If the true mean is just the limit, no more tests pass than stated, within what chance does to this many repeats."""
     values, shares = DISTRIBUTIONS[name]
     repeats, rows, confidence = 800, 150, 0.9
     rng = np.random.default_rng(7)

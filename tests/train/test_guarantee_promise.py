@@ -32,7 +32,7 @@ COSTS = CostRange(1.0, 5.0)
 def make_evidence(
     ham: tuple[int, int] = (400, 4), spam: tuple[int, int] = (400, 4), expensive: int = 300, weights: Weights | None = None
 ) -> Evidence:
-    """Return decisions by (accepted, wrong) as each label; so many rows cost 5, the others 1."""
+    """Return decisions by (accepted, wrong) as each label; `expensive` rows cost 5, the others 1."""
     label = np.repeat([0, 1, -1], [ham[0], spam[0], ROWS - ham[0] - spam[0]])
     wrong = np.concatenate([np.arange(ham[0]) < ham[1], np.arange(spam[0]) < spam[1], np.zeros(ROWS - ham[0] - spam[0], bool)])
     target = np.where(wrong, 1 - label, np.maximum(label, 0))

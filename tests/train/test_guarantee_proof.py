@@ -189,7 +189,7 @@ REPEATS = [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_ours_keeps_the_promise(name: str, repeats: int) -> None:
-    """The choice included, no more guarantees are broken than allowed, within what chance does to so many repeats."""
+    """The choice included, no more guarantees are broken than allowed, within what chance does to this many repeats."""
     assert violation_rate(our_procedure, LANDSCAPES[name], repeats) <= tolerated_rate(repeats)
 
 

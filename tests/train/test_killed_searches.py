@@ -89,7 +89,7 @@ class Run:
         assert process.exitcode == -signal.SIGKILL
 
     def kill_in_generations(self, rng: np.random.Generator, most: int) -> None:
-        """Continue, and be killed at a random moment, at most so many generations later."""
+        """Continue, and be killed at a random moment, at most `most` generations later."""
         after = int(rng.integers(1, most + 1))
         seen: list[int] = []
 

@@ -123,7 +123,7 @@ def test_curves_are_those_of_one_table() -> None:
 
 
 def test_curves_are_learnt_from_a_sample(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The client has so many rows, about; all rows fit the models on their curves, which decide more than straight ones."""
+    """The client has about `_SAMPLE_ROWS` rows; all rows fit the models on their curves, which decide more than straight ones."""
     frame = make_frame(rows=4000, bent=True)
     straight = partitioned(frame).search(SHORT).front
     monkeypatch.setattr(partitioned_problem, "_SAMPLE_ROWS", 1000)

@@ -126,7 +126,7 @@ def test_no_more_time_is_announced_than_the_limit_leaves() -> None:
 
 @given(st.lists(st.tuples(st.floats(0.0, 20.0), st.integers(0, 100)), min_size=1, max_size=40), st.floats(0.1, 10.0))
 def test_lines_are_never_closer_than_requested(moments: list[tuple[float, int]], every_s: float) -> None:
-    """Whatever is reported whenever: two lines are at least so many seconds apart, but for the last."""
+    """Whatever is reported whenever: two lines are at least `every_s` seconds apart, but for the last."""
     clock, written = Clock(), []
 
     class Timed(io.StringIO):

@@ -45,7 +45,7 @@ def test_cross_fitted_rows_count_once() -> None:
 
 
 def test_rare_labels_and_wide_models_need_more_rows() -> None:
-    """A sample has so many rows of the rarest label and for each column; where that is most of the table, all rows are taken."""
+    """A sample has enough rows of the rarest label and for each column; where that is most of the table, all rows are taken."""
     assert choose_search_rows(make_problem(share=0.125), "auto") == 80
     assert choose_search_rows(make_problem(share=0.05), "auto") is None
     assert choose_search_rows(make_problem(columns=30), "auto") == 60

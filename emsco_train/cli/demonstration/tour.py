@@ -84,7 +84,7 @@ def _train(clinic: Clinic, folder: Path) -> TrainedRun:
 
 
 def _design_examples(front: Front) -> str:
-    """Return a table of the cheapest designs that surely decide so many of the patients, accurately enough."""
+    """Return a table of the cheapest designs that surely decide certain shares of the patients, accurately enough."""
     wanted = [Requirements(min_accuracy=_MIN_ACCURACY, min_coverage=coverage) for coverage in _COVERAGES]
     reachable = [requirements for requirements in wanted if any(map(requirements.meets, front))]
     rows = []

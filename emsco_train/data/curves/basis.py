@@ -89,7 +89,7 @@ class FeatureBasis:
 
 
 def choose_knots(values: Array, counts: Array, cells: int) -> Floats:
-    """Return ascending knots that divide rows into at most so many cells of about the same size.
+    """Return ascending knots that divide rows into at most `cells` cells of about the same size.
 
     `values` are ascending and distinct, each found `counts` times. A value that is more frequent than a cell has one of its own,
     and the rest is divided evenly: of a column that is mostly 0, too, the other values are told apart.

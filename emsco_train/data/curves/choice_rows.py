@@ -42,7 +42,7 @@ class ChoiceRows:
         rng: np.random.Generator,
         most: int = MAX_CHOICE_ROWS,
     ) -> ChoiceRows | None:
-        """Return at most so many rows; None where there are too few rows, rows of a label, or groups to choose anything by."""
+        """Return at most `most` rows; None where there are too few rows, rows of a label, or groups to choose anything by."""
         rows = sample_rows(len(target), most, rng)
         own, row_weights = target[rows], np.ones(len(rows)) if weights is None else weights[rows]
         own_groups = None if groups is None else group_codes(groups[rows], rows=len(rows))
@@ -56,7 +56,7 @@ class ChoiceRows:
 
 
 def sample_rows(count: int, most: int, rng: np.random.Generator) -> Array:
-    """Return the positions of at most so many rows."""
+    """Return the positions of at most `most` of `count` rows."""
     return np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
 
 

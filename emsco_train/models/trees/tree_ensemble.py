@@ -156,5 +156,5 @@ def _concatenate(parts: Sequence[Array], dtype: type) -> Array:
 
 
 def _shift(children: Ints, nodes: int, leaves: int) -> Ints:
-    """Return children as positions among those of all trees, where so many nodes and leaves come before."""
+    """Return children as positions among those of all trees, where `nodes` nodes and `leaves` leaves come before."""
     return np.where(children >= 0, children + nodes, children - leaves)

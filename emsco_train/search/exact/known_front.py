@@ -27,7 +27,7 @@ class _Tie:
 
 
 class KnownFront:
-    """The non-dominated vectors met so far, over designs of so many features.
+    """The non-dominated vectors met so far, over designs of `features` features.
 
     Examples
     --------

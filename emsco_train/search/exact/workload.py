@@ -34,7 +34,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Designs of so many stages, by their first sets; without first sets, all designs with one free set."""
+    """Designs of `stages` stages, by their first sets; without first sets, all designs with one free set."""
 
     stages: int
     starts: Units
@@ -44,7 +44,7 @@ class Part:
 def estimate_workload(
     n: int, max_stages: int, rows: int, *, allow_exclusion: bool = False, pinned: int = 0, jobs: int = 2
 ) -> Workload:
-    """Return what enumerating all designs of n features in at most `max_stages` stages takes, for so many validation rows.
+    """Return what enumerating all designs of n features in at most `max_stages` stages takes, for `rows` validation rows.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def count_continuations(features: int, stages: int, *, closed: bool) -> Units:
 
 
 def split_parts(features: int, stages: int, *, pinned: int, closed: bool) -> Iterator[Part]:
-    """Yield the parts of the walk over all designs with so many stages, those with the smallest first sets first."""
+    """Yield the parts of the walk over all designs with `stages` stages, those with the smallest first sets first."""
     free = stages - 1 if closed else stages
     total = _count_designs(features, stages, pinned, closed=closed)
     if free <= 1:
@@ -100,7 +100,7 @@ def split_parts(features: int, stages: int, *, pinned: int, closed: bool) -> Ite
 
 
 def _count_designs(features: int, stages: int, pinned: int, *, closed: bool) -> int:
-    """Return the number of designs with exactly so many stages and the pinned features in the first."""
+    """Return the number of designs with exactly `stages` stages and the pinned features in the first."""
     rest = features - pinned.bit_count()
     largest = rest if pinned else features - 1
     more = stages - 1 - closed

@@ -164,7 +164,7 @@ class GeneticAlgorithm:
         return size
 
     def _unvisited_children(self, state: GenerationState, count: int) -> Population:
-        """Return so many children; unless the settings allow it, none that was met before, as far as others can be made."""
+        """Return `count` children; unless the settings allow it, none that was met before, as far as others can be made."""
         if self.settings.revisit:
             return self._children(state, count)
         kept = state.population[:0]

@@ -29,7 +29,7 @@ def _new_stage_probability(beta: float, stages: int) -> float:
 
 
 def increase_probability(n: int, mutation: float, beta: float, stages: int) -> float:
-    """Return the chance that mutation adds a stage to a chromosome of so many, fewer than the most allowed (the paper's P_incr).
+    """Return the chance that mutation adds a stage where there are `stages`, fewer than the most allowed (the paper's P_incr).
 
     Examples
     --------
@@ -89,7 +89,7 @@ def _thin_out(population: Population, space: DesignSpace, rng: np.random.Generat
 
 
 def select(log_fitness: Floats, count: int, rng: np.random.Generator) -> Indices:
-    """Draw so many parents by the roulette wheel: with replacement, in proportion to fitness.
+    """Draw `count` parents by the roulette wheel: with replacement, in proportion to fitness.
 
     Of the logarithms of fitness only differences matter, so nothing overflows.
     """

@@ -78,7 +78,7 @@ def first_minima(points: Floats) -> Mask:
 
 
 def spread_over_front(objectives: Objectives, count: int) -> Indices:
-    """Return at most so many of some designs, those that together dominate most, in the order in which they add to that.
+    """Return at most `count` of some designs, those that together dominate most, in the order in which they add to that.
 
     The volume is as in `Front.hypervolume`, up to twice the largest cost here: so that those that cover most count, too.
     """

@@ -113,7 +113,7 @@ class _Archive:
         self._penalty = np.concatenate([self._penalty, delay])
 
     def expand_next(self, count: int) -> Population:
-        """Return so many designs to be expanded next, and mark them as expanded; none when all are."""
+        """Return at most `count` designs to be expanded next, and mark them as expanded; none when all are."""
         waiting = np.flatnonzero(~self.expanded)
         # The front has moved on since most were counted: the likeliest are counted again.
         likely = waiting[_smallest(self._dominator_counts[waiting] + self._penalty[waiting], count * _SHORTLIST_FACTOR)]

@@ -21,7 +21,7 @@ _MAX_SETS = 8_192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisitedSets:
-    """Different sets of so many genes, eight genes to a byte [sets, bytes], the newest last.
+    """Different sets of `genes` genes, eight genes to a byte [sets, bytes], the newest last.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class VisitedSets:
 
     @classmethod
     def from_text(cls, genes: int, text: str) -> VisitedSets:
-        """Return what `to_text` wrote for so many genes; raise ValueError for anything else."""
+        """Return what `to_text` wrote for `genes` genes; raise ValueError for anything else."""
         try:
             stored = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
         except binascii.Error as error:

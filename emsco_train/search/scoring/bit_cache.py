@@ -172,7 +172,7 @@ def pack_bits(bits: Mask) -> Words:
 
 
 def unpack_bits(words: Words, items: int) -> Mask:
-    """Return what `pack_bits` packed, as rows of so many bits.
+    """Return what `pack_bits` packed, as rows of `items` bits.
 
     Examples
     --------

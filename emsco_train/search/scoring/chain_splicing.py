@@ -18,7 +18,7 @@ SPLICE_FIGURES = 4
 
 
 def most_splices(sets: int, stages: int) -> int:
-    """Return how many chains `count_splices` makes at most of one of so many stages."""
+    """Return how many chains `count_splices` makes at most of a chain of `stages` stages."""
     return 6 * sets + 3 * (stages + 1)
 
 

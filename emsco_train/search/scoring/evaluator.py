@@ -51,10 +51,10 @@ class ExitCounts:
 class DesignEvaluator(ABC):
     """Objectives of designs, from counts of the items that leave at each stage; where the items are, subclasses know.
 
-    There are so many `items`; `rows` is the same, or their units.
+    `items` is their number; `rows` is the same, or their units.
     """
 
-    # Designs that are evaluated at a time should take about so many seconds.
+    # Designs that are evaluated at a time should take about this many seconds.
     batch_seconds = 0.25
 
     def __init__(self, units: CostUnits, items: int, rows: int) -> None:

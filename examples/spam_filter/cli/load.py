@@ -131,7 +131,7 @@ def _decision_totals(service: ServiceProcess, name: str) -> tuple[float, float]:
 
 
 def _messages(corpus: Path | None, count: int, seed: int) -> list[bytes]:
-    """Return so many messages: of a corpus, in a random order and again where it is too short, or made up."""
+    """Return `count` messages: of a corpus, in a random order and again where it is too short, or made up."""
     if corpus is None:
         from spam_filter.synthetic.generator import generate  # noqa: PLC0415
 

@@ -70,7 +70,7 @@ class Connections:
             self._empty.set()
 
     async def stop(self, seconds: float) -> int:
-        """Close the idle ones, wait for the others; return how many are left after so many seconds."""
+        """Close the idle ones, wait for the others; return how many are left after `seconds` seconds."""
         self.stopping = True
         for connection in tuple(self._open):
             connection.stop()

@@ -46,7 +46,7 @@ class MilterFront:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
 
     async def stop(self, seconds: float) -> int:
-        """Answer messages whose end has come, close all connections; return how many were not answered in so many seconds."""
+        """Answer messages whose end has come, close all connections; return how many were not answered in `seconds` seconds."""
         busy = [milter for milter in self._open.values() if not milter.idle.is_set()]
         if busy:
             await asyncio.wait([asyncio.ensure_future(milter.idle.wait()) for milter in busy], timeout=seconds)

@@ -50,7 +50,7 @@ class Front(Protocol):
         """Return what serves one more client."""
 
     async def stop(self, seconds: float) -> int:
-        """Close idle connections, wait for the others; return how many messages are under way after so many seconds."""
+        """Close idle connections, wait for the others; return how many messages are under way after `seconds` seconds."""
 
 
 MakeFront: TypeAlias = Callable[[VerdictPool, ServiceMetrics], Front]

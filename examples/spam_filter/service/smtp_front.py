@@ -55,5 +55,5 @@ class SmtpFront:
         return Connection(self._handler, self._settings, self._connections, self._refusals)
 
     async def stop(self, seconds: float) -> int:
-        """Close the idle connections, wait for the others; return how many are left after so many seconds."""
+        """Close the idle connections, wait for the others; return how many are left after `seconds` seconds."""
         return await self._connections.stop(seconds)
