@@ -56,7 +56,7 @@ LEVELS: dict[Way, tuple[float | None, ...]] = {
 }
 # How much more than the cheapest the surest may cost.
 SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "cross-fitted": (0.0, 0.1)}
-# Of the two, what a choice does unless told otherwise.
+# Of the two, what a choice does by default.
 DEFAULT = (DEFAULT_SURE, 0.1)
 MAX_TRUTH_ROWS = 40_000
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices.jsonl"

@@ -101,7 +101,7 @@ Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=256,
 Label: TypeAlias = Annotated[str, StringConstraints(max_length=256)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 Cost: TypeAlias = Annotated[float, Field(ge=0)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
-# A bound that is wrong more often than right says nothing: hence from 0.5. Nothing counted on rows is certain: hence below 1.
+# A bound that is wrong more often than right says nothing, so from 0.5. Nothing counted on rows is certain, so below 1.
 Confidence: TypeAlias = Annotated[float, Field(ge=0.5, lt=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Sha256: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

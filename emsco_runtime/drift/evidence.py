@@ -14,8 +14,8 @@ The construction, for "the stream's mean is higher"; for "lower", count one minu
 2. A weighted mean of such processes over pairs (r, l) is another one: a mixture, so that no size of shift has to be guessed.
 3. By Ville's inequality the chance that it *ever* exceeds 1 / a is at most a, if p is the mean.
 4. p is not known: `MeanIncreaseTest.evidence` is the least value over all p. It cannot exceed 1 / a unless the process of the
-   true p does, so in a healthy stream it ever does so with a chance of at most a. This chance includes the draw of the sample:
-   hence the expected figures may be estimates.
+   true p does, so in a healthy stream it ever does so with a chance of at most a. This chance includes the draw of the sample,
+   so the expected figures may be estimates.
 
 The logarithm is convex in p (and in p and `total` jointly): each term is, and so is the logarithm of a sum of exponentials.
 So the least value is found safely. And it grows with `total`: a value that is not known may be replaced by the least that it

@@ -34,7 +34,7 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 # Text that Arrow reads as a finite number reads the same by `float`; what else `float` accepts is left to it.
 _NUMBER = r"^-?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 # One field and what ends it, thousands of times: a quote opens a field or is text within an unquoted one, and one that closes a
-# field is at its end. Bounded, so that Ctrl-C is heard in between.
+# field is at its end. Bounded, so that Ctrl-C is handled in between.
 _FIELDS = re.compile(rb'(?:(?:"(?:[^"]++|"")*+"|[^",\r\n][^,\r\n]*+|)(?:,|\r\n|\r|\n|\Z)){1,65536}+')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 2**23
@@ -234,7 +234,7 @@ def _open_parquet(path: str) -> Any:
 
 
 def _row_groups(dataset: Any) -> Iterator[Any]:
-    """Yield the pieces of a table: over a whole one, pyarrow reads a gigabyte ahead of a slow reader, whatever it is told."""
+    """Yield the pieces of a table: over a whole one, pyarrow reads a gigabyte ahead of a slow reader, whatever its options."""
     for fragment in dataset.get_fragments():
         yield from fragment.split_by_row_group()
 

@@ -49,7 +49,7 @@ class StageSettings:
     logistic regressions mean what they say, from cross-fitted scores: see `TemperatureScaling`. `kind` says what a stage is: a
     logistic regression, with the penalty 1 / C, of the features as they are ("straight") or of a curve of each, where that
     predicts better ("curved": see `Curve`), or boosted trees of scikit-learn ("boosted"). `directions` hold for all of them, and
-    for classifiers that can be told.
+    for classifiers that accept them.
     """
 
     classifier: Any = None

@@ -123,7 +123,7 @@ def test_a_shift_of_five_points_is_found_long(rows: int, median: float, share: f
 
 
 def test_a_point_null_would_raise_false_alarms() -> None:
-    """Taking the expected rate for the truth refutes it in most healthy streams: hence the allowance for estimates."""
+    """Taking the expected rate for the truth refutes it in most healthy streams, so estimates are allowed for."""
     rng = np.random.default_rng(3)
     items, refuted, doubted = 200_000, 0, 0
     for sample_sum in rng.binomial(500, 0.1, size=100).tolist():

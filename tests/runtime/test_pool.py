@@ -540,7 +540,7 @@ def test_an_event_loop_waits_for_a_call_as_a_whole_and_no_longer_than_it_says() 
     asyncio.run(run())
     hanging.release_event.set()
     wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
-    # The loop that waited is closed by now, and the call that ended late has told nobody.
+    # The loop that waited is closed by now, and the call that ended late has notified nobody.
     assert asyncio.run(pool.call_async(len, "abc", timeout_s=60)) == 3
 
 

@@ -33,12 +33,12 @@ class Config:
         return self.use_elliptic_key_signer(private_key=public_key)
 
     def set_ignored_paths(self, *, paths: list[str], ignore_git_paths: bool) -> Config:
-        """Be told what not to sign."""
+        """Set what is not signed."""
         assert (paths, ignore_git_paths) == (["model.sig"], False)
         return self
 
     def set_hashing_config(self, _: Config) -> None:
-        """Be told how files are hashed."""
+        """Set how files are hashed."""
 
     def sign(self, folder: Path, path: str) -> None:
         """Write the key and the hashes of all files, in the form that model-signing has."""

@@ -35,7 +35,7 @@ CONNECT = Packet(b"C", b"mx.example\x004\x00\x19192.0.2.7\0")
 
 
 class Verdicts:
-    """Says what it is told to, and notes what it is asked."""
+    """Returns the verdict that it was given, and notes what it is asked."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict_given = verdict
@@ -320,7 +320,7 @@ def test_a_flood_of_headers_holds_nobody_up(model: Path) -> None:
 
 @pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 def test_inside_of_postfix() -> None:
-    """Marked before it is queued, forged headers gone, text intact; without the milter the client is told to try again."""
+    """Marked before it is queued, forged headers gone, text intact; without the milter the client is asked to try again."""
     folder = Path(tempfile.mkdtemp(prefix="postfix-"))
     folder.chmod(0o755)
     header = (

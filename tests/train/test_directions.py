@@ -247,7 +247,7 @@ def test_many_wrong_weights_take_few_fits() -> None:
 
 
 def test_faults_are_refused_with_their_names() -> None:
-    """Names that are no features, kinds without an order, both ways at once, several labels, classifiers that cannot be told."""
+    """Names that are no features, kinds without an order, both ways at once, several labels, classifiers that take none."""
     columns, label = make_table()
     for arguments, message in (
         ({"increasing": ["height"]}, r"`increasing` names 'height', which is not a feature \(features: up, twin, "),

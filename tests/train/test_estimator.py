@@ -383,7 +383,7 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
         assert {"mean symmetry", "mean radius"} <= set(design.stages[0])
         assert design.cost <= 4
         assert design.accuracy >= 0.9
-    # The one in use keeps to them by bounds, unless told otherwise.
+    # The one in use keeps to them by bounds, by default.
     assert fitted.design_.bounds(0.85).accuracy >= 0.9
     assert fitted.design_.bounds(0.85).cost <= 4
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_.knee

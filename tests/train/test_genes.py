@@ -153,7 +153,7 @@ def test_auto_takes_units_where_features_are_too_many() -> None:
 
 
 def test_an_exact_search_that_was_asked_for_takes_features_while_it_can() -> None:
-    """By features within the seconds allowed, by units beyond; `exhaustive` means features unless it is told otherwise."""
+    """By features within the seconds allowed, by units beyond; `exhaustive` means features by default."""
     problem = grouped_problem()
     assert choose_exact_genes(problem, Settings(), 60.0).n == 8
     assert choose_exact_genes(problem, Settings(), 1e-9).n == 5

@@ -1,4 +1,4 @@
-"""Long and wide tables: memory is estimated first, fits end when they are told to, and every part of the work is shown."""
+"""Long and wide tables: memory is estimated first, fits end when asked to, and every part of the work is shown."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_many_categories_are_kept_unless_they_are_rare() -> None:
 
 
 def test_codes_are_whole_numbers_without_a_trend() -> None:
-    """A label that goes up and down with a number is better told by categories; one that follows it, or changes once, is not."""
+    """A label that goes up and down with a number is better predicted by categories; one that follows it or changes once, not."""
     code = rng(1).integers(1, 8, 2000)
     up_and_down = (np.array([0, 2, -2, 1, -1, 2, -2, 0])[code] + rng(2).normal(size=2000) > 0).tolist()
     finding = look(code, up_and_down)

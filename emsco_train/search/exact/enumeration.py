@@ -26,7 +26,7 @@ from emsco_train.support.compiled import jit_entry, jit_inner, popcount
 __all__ = ["walk_designs"]
 
 # Nothing here makes an array, so numba need not count references to arrays, which took a third of the time.
-# A number that is written out in a call has a type of its own, hence int(np.int64(0)): the function is compiled once.
+# A number that is written out in a call has a type of its own, so it is int(np.int64(0)): the function is compiled once.
 
 
 @jit_inner(refcounted=False)

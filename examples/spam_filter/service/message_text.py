@@ -34,7 +34,7 @@ class MessageText:
         self._max_bytes = max_bytes
         self._fits = True
         self._kept = bytearray()
-        # What cannot be told yet: it may be the beginning of the end, or of a line with a dot.
+        # What is not decided yet: it may be the beginning of the end, or of a line with a dot.
         self._pending = _LINE_BEFORE
 
     def feed(self, piece: bytes) -> bytes | None:

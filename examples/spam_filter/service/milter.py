@@ -1,8 +1,8 @@
 """`Milter`: the filter inside of a mail server's own conversation (Sendmail, Postfix): it sees each message before it is queued.
 
 It adds our headers and takes forged ones away; it never rejects or discards. Until the end of a message it only collects: the
-mail server has not yet told its client that it has the message. If we die, hang or fail, the mail server does what it is told to
-for that case (Postfix: `milter_default_action`), and nothing is lost.
+mail server has not yet told its client that it has the message. If we die, hang or fail, the mail server does what it is set to
+do in that case (Postfix: `milter_default_action`), and nothing is lost.
 
 Of the packages for Python none is both kept and safe here, so the packets are read by `milter_packets`, some hundred lines. Seen:
 kilter.protocol 0.6 fails at a greeting that is not ASCII and at the form in which mail servers write IPv6 addresses, and takes

@@ -60,7 +60,7 @@ class MilterFront:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is None or len(self._open) >= self._settings.max_connections:
-            # The mail server does what it is told to for the case that we are away.
+            # The mail server does what it is set to do when we are away.
             _log.warning("a connection of the mail server is closed: %d are open", len(self._open))
             self._measures.refused.labels("connections").inc()
             writer.close()

@@ -1,6 +1,6 @@
 """`ModelWatch`: notices that the files of the model in service were changed, which alone changes no decision.
 
-The model is held in memory. What lies in its folder takes effect when the service is told to reload, or started again; an
+The model is held in memory. What lies in its folder takes effect when the service is asked to reload, or started again; an
 administrator should know before that the two differ.
 """
 

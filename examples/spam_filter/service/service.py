@@ -134,7 +134,7 @@ class Service:
         listeners
             Accept clients.
         on_ready
-            Called when clients are accepted, and signals are heard.
+            Called when clients are accepted, and signals are handled.
         lifeline
             A pipe from the process that started this one: its end stops the service, too.
         """
