@@ -1,4 +1,4 @@
-"""The paper's data sets beside the project, with the costs chosen for them: for docs/experiments.md.
+"""The paper's data sets next to the project, with the costs chosen for them: for docs/experiments.md.
 
 The paper's table of cost classes is a picture that its text does not hold. The classes here were chosen by its words, before any
 result was seen; docs/experiments.md has the other readings.

@@ -1,4 +1,4 @@
-"""The SpamAssassin sample beside the project, for the benchmarks of the spam filter's features."""
+"""The SpamAssassin sample next to the project, for the benchmarks of the spam filter's features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from _shared_data import DATA
 
-# The example is not an installed package; and `spam_filter.py` beside this file has its name.
+# The example is not an installed package; and `spam_filter.py` next to this file has its name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 from spam_filter.training.corpus import LabelledMail, read_corpus

@@ -1,4 +1,4 @@
-"""CPU time per message and errors beside bogofilter, on the same test mail of the SpamAssassin sample.
+"""CPU time per message and errors compared with bogofilter, on the same test mail of the SpamAssassin sample.
 
 Both learn from the same train mail and decide the same test mail. bogofilter runs once for all messages (``-B``), so that its
 start does not count; its three answers are those of its default settings. The filter decides in one process, parsing included.

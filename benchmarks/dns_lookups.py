@@ -1,8 +1,9 @@
 """DNS questions of the spam filter on the SpamAssassin sample, with **synthetic** zones on a real name server on loopback.
 
 The sample has no live DNS: SPF records, policies and block lists are made up from its labels, at the rates that are printed. So
-error and coverage say nothing of real lists. What is measured is how many questions a cascade asks beside asking everything for
-every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms in training.
+error and coverage say nothing of real lists. What is measured is how many questions a cascade asks compared with asking
+everything for every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms in
+training.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A service on this machine is sent hostile messages, one after another over some connections, while other clients send normal mail.
 For each size, over all kinds of hostile bytes: the latency of the normal mail, and the time of a hostile message itself, per
-megabyte beside that of the smaller size before.
+megabyte compared with that of the smaller size before.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Cell:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; the exit status is 0 if the normal mail was answered in time beside every kind."""
+    """Run the benchmark; the exit status is 0 if the normal mail was answered in time with every kind of hostile mail."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, help="folder of a trained model (default: one that is trained on synthetic mail)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of the hostile messages, in bytes")

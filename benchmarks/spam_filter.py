@@ -7,7 +7,7 @@ everything   every feature is acquired first, then the same cascade decides: the
 design       the same with the features of the design alone
 one stage    a single model on all features with the same thresholds: other decisions, its own error
 
-Cost is CPU time. "Charged" is the cost by prices that were measured once on train mail; beside it is the CPU time
+Cost is CPU time. "Charged" is the cost by prices that were measured once on train mail; next to it is the CPU time
 that the acquirers took on this very test mail, over the same for everything.
 """
 

@@ -1,6 +1,6 @@
-"""A vector feature beside cheap ones: what all its numbers, or one learnt score of them, add.
+"""A vector feature in addition to cheap ones: what all its numbers, or one learnt score of them, add.
 
-``vectors.py mail``: hashed words of real mail, the SpamAssassin sample beside the project, over several divisions in which equal
+``vectors.py mail``: hashed words of real mail, the SpamAssassin sample next to the project, over several divisions in which equal
 bodies stay together. ``vectors.py made-up``: an embedding of 384 numbers of which 20 directions mean something, in pools of 1,000
 to 5,000 rows. Models are logistic regressions of all features, the numbers of a vector with the penalty of other columns or with
 the one that is chosen for them: the share of wrong answers among test rows, at coverage 1 and 0.94. With mail, the cascade is the

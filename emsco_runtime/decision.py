@@ -10,8 +10,8 @@ How to change the JSON form
 ---------------------------
 1. A field may be added to version 1 if it has a default in its class: it is then optional in the schema, and documents that were
    written before stay valid.
-2. Nothing is ever removed, renamed, made required or given another meaning: that is a ``schemas/decision.v2.schema.json`` beside
-   the old file.
+2. Nothing is ever removed, renamed, made required or given another meaning: that is a ``schemas/decision.v2.schema.json`` next
+   to the old file.
 3. The schema allows no other fields, so a document is checked with the schema of the emsco that wrote it, or of a newer one.
 """
 

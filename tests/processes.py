@@ -1,7 +1,7 @@
 """Commands in tests: in the test's own process (`run` and what is made of it), or in a child (`start`).
 
 Imports take most of the time of a command, and there are many commands to run; to count the lines of a child takes as long
-again. So only what needs a process gets one: a command that is killed, interrupted, or run beside another. Its process is a child
+again. So only what needs a process gets one: a command that is killed, interrupted or run next to another. Its process is a child
 of a server that has imported everything and done nothing. It has its own output, working folder, signals and exit status, as a
 command has that is started from a shell; a few tests start the installed commands themselves.
 """

@@ -1,4 +1,4 @@
-"""What the EMSCO paper and others have published, beside which our figures stand. (accuracy %, coverage %, cost) of test rows."""
+"""What the EMSCO paper and others have published, to compare our figures with. (accuracy %, coverage %, cost) of test rows."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ How to change the format
    fields with a default may be added to it, as those of `Certificate` were, since bundles without them stay readable.)
 2. To make version N + 1: add fields that are empty unless used, as version 2 did, list them in `NEW_FIELDS` under N + 1, and
    leave them out when written; or, where old fields change, copy the models and lift a version N document to the new ones when
-   it is parsed. Set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` beside the old file.
+   it is parsed. Set `SCHEMA_VERSION`, generate `schemas/manifest.vN+1.schema.json` next to the old file.
 3. Old schema files, and the golden bundles under ``tests/runtime/golden/``, stay for good: a test loads each of them.
 4. A newer version than ours is refused before anything else is looked at, with the advice to upgrade.
 5. `id` covers the document as written, so a lifted document keeps the id of its file.

@@ -1,6 +1,6 @@
 """Checks of an ONNX file without running it, and without the onnx package.
 
-onnxruntime opens whatever a model asks for: files beside it ("external data"), operators from other libraries. Both are looked
+onnxruntime opens whatever a model asks for: files next to it ("external data"), operators from other libraries. Both are looked
 for here, in the bytes, before a session is made. Only the few parts of the protobuf format that this needs are read; the field
 numbers are those of the public `onnx.proto`.
 """

@@ -17,7 +17,7 @@ __all__ = ["locked_folder", "open_output", "replace_file", "sync_folder"]
 
 @contextlib.contextmanager
 def replace_file(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
-    """Write to a temporary file beside `path`, then move it into place: a reader, or a crash, sees the old file or the new one.
+    """Write to a temporary file next to `path`, then move it into place: a reader, or a crash, sees the old file or the new one.
 
     With `sync`, the content is on the disk before it is moved.
     """

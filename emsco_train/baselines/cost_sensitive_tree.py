@@ -78,8 +78,8 @@ class CostSensitiveTree:
     depths
         Numbers of nodes on the way to a leaf, to choose from; 1 is one sparse linear classifier.
     cost_weights
-        How much the expected bill, as a share of the cost of all features, counts beside the squared error, to choose from;
-        infinite ones buy nothing.
+        How much the expected bill, as a share of the cost of all features, counts compared with the squared error, to choose
+        from; infinite ones buy nothing.
     sparsity
         Weight of the L1 norm of each node.
     iterations

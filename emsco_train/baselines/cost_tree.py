@@ -73,7 +73,7 @@ class CostTreeGrower:
     prices
         From the features bought so far [features] to the price of each, as a share of the price of all: 0 for a bought one.
     weight
-        How much a price counts beside the error.
+        How much a price counts compared with the error.
     depth
         Most splits on the way to a leaf.
     min_rows

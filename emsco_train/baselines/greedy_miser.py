@@ -41,7 +41,7 @@ class GreedyMiser:
     Parameters
     ----------
     weights
-        What validation rows choose from: how much the price of a feature counts beside the error that a split removes.
+        What validation rows choose from: how much the price of a feature counts compared with the error that a split removes.
     trees
         Numbers of trees to choose from.
     depth

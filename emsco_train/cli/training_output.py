@@ -251,7 +251,7 @@ def _suggest_floors(trained: TrainedRun) -> str:
 
 
 def _suggest_recall(trained: TrainedRun, min_accuracy: float, min_coverage: float) -> str:
-    """Return floors on the recall of rare labels, in reach beside those given: by accuracy alone they may never be an answer."""
+    """Return floors on the recall of rare labels, in reach besides those given: by accuracy alone they may never be an answer."""
     level = _suggestion_level(trained)
     bounds = ((design, design.bounds(level)) for design in trained.front)
     fitting = [design for design, own in bounds if own.accuracy >= min_accuracy and own.coverage >= min_coverage]

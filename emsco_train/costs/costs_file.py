@@ -69,7 +69,7 @@ class CostsFile:
 
 @dataclass(frozen=True, slots=True)
 class CostComments:
-    """Comments of a costs file: lines at the top, and texts beside the costs of features and groups, by name."""
+    """Comments of a costs file: lines at the top, and texts next to the costs of features and groups, by name."""
 
     head: tuple[str, ...] = ()
     features: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Columns beside the labels: numbers that are rather codes, and columns that alone tell the label."""
+"""Columns compared with the labels: numbers that are rather codes, and columns that alone tell the label."""
 
 from __future__ import annotations
 

@@ -60,5 +60,5 @@ def join_numbered_columns(columns: Mapping[str, Array]) -> dict[str, Array]:
 def _to_objects(name: str, column: Array) -> Any:
     if column.ndim > 1:
         raise DataError(f"column {name!r} holds vectors, and is one number of a vector by its name: rename it")
-    # Text beside numbers would make text of all of them.
+    # Text together with numbers would make text of all of them.
     return column if column.dtype.kind in "fiub" else column.astype(object)

@@ -66,7 +66,7 @@ class SetModels:
 class PartRows:
     """The rows of a partition, laid out for fits and scores.
 
-    What it keeps beside them, the bits of scored feature sets, is computed again from models wherever it is absent: so a
+    What it keeps in addition to them, the bits of scored feature sets, is computed again from models wherever it is absent: so a
     partition can be made again from its rows, on another worker, at any time, and nothing changes.
     """
 

@@ -111,7 +111,7 @@ def export_searched_design(
     split
         Split of the expected figures; None: as `choose_expected_rows` says.
     settings_record
-        What the provenance records beside the choices of the problem.
+        What the provenance records in addition to the choices of the problem.
     certificate
         The bound on the design's errors; None: there is none.
     likely

@@ -12,7 +12,7 @@ from emsco_train.logistic.regression import LogisticBatch
 
 __all__ = ["FitCache", "SetFits"]
 
-# What a model takes beside its coefficients, about.
+# What a model takes in addition to its coefficients, about.
 _ENTRY_BYTES = 512
 
 

@@ -46,7 +46,7 @@ def design_table(data: ReportData) -> str:
     # A column that is empty for all designs would only take room.
     show_excluded = any(design_data.design.excluded for design_data in data.designs)
     last = (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if show_excluded else _LAST_COLUMNS
-    # Bounds stand beside the figures that they belong to, which come first. Whatever the rows that measured designs are called,
+    # Bounds stand next to the figures that they belong to, which come first. Whatever the rows that measured designs are called,
     # their figures have one name in the embedded data.
     blocks = {"validation": splits[0], "bound": f"bounds at sure {DEFAULT_SURE:g}"} | {split: split for split in splits[1:]}
     own = [_Column(name if name == "cost" else f"{name}, %", f"{block}_{name}") for block in blocks for name in _FIGURES]

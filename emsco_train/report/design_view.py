@@ -48,7 +48,7 @@ def _title(data: ReportData, design_data: DesignData) -> str:
 
 
 def _counts_table(data: ReportData, design_data: DesignData) -> str:
-    """Return the design's figures beside the baseline: acquiring everything at once."""
+    """Return the design's figures next to those of the baseline: acquiring everything at once."""
     own, cost_format = design_data.counts, data.cost_format
     columns = [*own, *data.run.thresholds[design_data.threshold_index].everything[: len(own)]]
     names = "".join(f'<th scope="col">{counts.split}</th>' for counts in columns)

@@ -100,7 +100,7 @@ class RunFolder:
         Parameters
         ----------
         files
-            Name -> text, beside run.json.
+            Name -> text, in addition to run.json.
         run
             The record; the hashes of the files are added to it.
         begun

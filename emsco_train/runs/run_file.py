@@ -1,4 +1,4 @@
-"""`RunFile`: run.json, which says how a run was made and holds all that an export needs beside the data.
+"""`RunFile`: run.json, which says how a run was made and holds all that an export needs in addition to the data.
 
 `version` rises with every change of its shape; an older or newer one is refused with the remedy, never guessed at.
 """

@@ -97,7 +97,7 @@ def find_label_faults(problem: Problem) -> list[Finding]:
         leave_out = f", or leave it out with `drop_labels=({str(problem.labels[few[0]])!r},)`" if len(problem.labels) > 2 else ""
         findings.append(Finding("labels", None, what, f"give more rows, or join labels{leave_out}"))
     for label, rows in zip(problem.labels, counts.sum(axis=0).tolist(), strict=True):
-        # A minus is often a label, beside a plus.
+        # A minus is often a label, together with a plus.
         if str(label).strip() != "-" and is_missing_text(str(label)):
             what = f"label {label!r} ({pluralize(rows, 'row')}) may mean that there is no label"
             findings.append(Finding("labels", None, what, f"if it does, leave these rows out with `drop_labels=({label!r},)`"))

@@ -106,7 +106,7 @@ SIGNATURES: dict[Any, tuple[Any, ...]] = {
 _SECOND_PROCESS_FUNCTIONS: tuple[Any, ...] = (
     *(build_hessian, begin_set),  # the longest parts of `fit_sets`
     *(score_sets, count_exits, count_answers),  # what every search needs
-    count_splices,  # what every genetic search needs beside these
+    count_splices,  # what every genetic search needs in addition to these
     *(walk_designs, undominated_mask, lower_limits),  # what exact searches need: nothing waits for these
 )
 

@@ -199,7 +199,7 @@ def run_evolve(
     workbench, threshold
         A workbench of this problem, to share its fits, and which of its thresholds to search at.
     start
-        Chromosomes to begin with, beside the others of the first generation: a warm start.
+        Chromosomes to begin with, in addition to the others of the first generation: a warm start.
 
     Raises
     ------

@@ -132,14 +132,14 @@ class Settings:
         Whether a child may be a design that was met before, as the paper has it; otherwise it is drawn again (ours), so that a
         run spends its generations on new designs.
     seeded
-        Begin with designs along greedy paths of gain per cost (ours), beside random ones.
+        Begin with designs along greedy paths of gain per cost (ours), in addition to random ones.
     recombine
         End with the best designs that can be made of the feature sets of the last generation (ours): chains of nested sets,
         without a new fit.
     keep_all
         Every design acquires all features in the end, as the paper has it; otherwise (ours) features may be left out.
     units
-        What moves from stage to stage: "features", each by itself; "groups", features that cost nothing beside the groups
+        What moves from stage to stage: "features", each by itself; "groups", features that cost nothing beyond the groups
         they share move as one; "auto", groups unless all designs by features can be searched exactly.
     pinned
         Positions of features that stay in the first stage.

@@ -1,4 +1,4 @@
-"""`Workbench`: what all searches of a problem in this process share: fitted sets beside all that a `DesignBench` has."""
+"""`Workbench`: what all searches of a problem in this process share: fitted sets as well as all that a `DesignBench` has."""
 
 from __future__ import annotations
 

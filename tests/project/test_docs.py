@@ -126,7 +126,7 @@ def strange_options(line: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_exist(page: Path) -> None:
-    """Every option that a page names is one of the command beside it, or of some command where none is."""
+    """Every option that a page names is one of the command next to it, or of some command where none is."""
     assert [option for line in code_lines(page) for option in strange_options(line)] == []
 
 

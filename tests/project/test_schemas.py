@@ -34,7 +34,7 @@ def validate_decision(document: Any) -> None:
 
 @pytest.mark.skipif(pydantic.VERSION.startswith(("2.9.", "2.10.")), reason="schemas/ is as pydantic 2.11 and newer write it")
 def test_files_are_up_to_date() -> None:
-    """The files are what the models say now; `make schemas` writes them. Those of older versions may lie beside them."""
+    """The files are what the models say now; `make schemas` writes them. Those of older versions may lie next to them."""
     for name, text in files().items():
         assert (FOLDER / name).read_text(encoding="utf-8") == text, f"{name} is out of date: run make schemas"
 

@@ -23,7 +23,7 @@ POLICIES = {
     "reputation": "reject",
     "body": "default",
 }
-# Beside the faults of the world, these may come of the load: by their sources' guards.
+# In addition to the faults of the world, these may come of the load: by their sources' guards.
 TIMED = ("links", "auth", "reputation", "body")
 BREAKING = ("auth", "reputation")
 # A hit in the first is free, in the second it is billed.

@@ -257,7 +257,7 @@ def test_registries_are_put_together() -> None:
 
 
 def test_a_feature_in_two_registries_is_refused() -> None:
-    """Every feature that two registries have is named with its acquirers; one for batches beside one for items is fine."""
+    """Every feature that two registries have is named with its acquirers; one for batches as well as one for items is fine."""
 
     def ours(item: Any) -> float:
         return 0.0

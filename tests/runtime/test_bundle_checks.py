@@ -116,7 +116,7 @@ def in_groups(version: int, *groups: str) -> Callable[[Document], object]:
 
 
 def beside_several(document: Document) -> None:
-    """Give the second feature several groups beside the one that it has."""
+    """Give the second feature several groups in addition to the one that it has."""
     in_groups(2, "lookup", "mail")(document)
     document["features"][1]["groups"] = document["features"][0].pop("groups")
 
@@ -264,7 +264,7 @@ def test_all_faults_at_once() -> None:
 
 
 def test_values_that_are_fine() -> None:
-    """An imputed missing value, a flag as 0 or 1, a zero cost beside others and an ignored unknown category are not faults."""
+    """An imputed missing value, a flag as 0 or 1, a zero cost among others and an ignored unknown category are not faults."""
 
     def edit(document: Document) -> None:
         document["features"][0]["cost"] = 0

@@ -194,7 +194,7 @@ PORTS = {
 
 @pytest.mark.parametrize(("expected_input", "outputs", "which", "expected"), PORTS.values(), ids=PORTS)
 def test_input_and_output(expected_input: bytes, outputs: bytes, which: str, expected: str) -> None:
-    """One input and one output of the expected name, type and width: anything else is shown beside them."""
+    """One input and one output of the expected name, type and width: anything else is shown next to them."""
     message = fault(model(_bytes_field(5, WEIGHTS) + _bytes_field(11, expected_input) + outputs))
     spec = SOURCE if which == "input" else TARGET
     assert message == f"the model's {which} must be {spec}, it has {message_part(message)}. Export the bundle again"

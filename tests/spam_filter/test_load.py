@@ -53,7 +53,7 @@ def test_the_baseline_acquires_at_once_and_decides_as_the_last_stage(
 
 
 def test_the_baseline_is_a_model_like_any_other(tmp_path: Path) -> None:
-    """It is written beside the stores, can be read back, and keeps name and version."""
+    """It is written next to the stores, can be read back, and keeps name and version."""
     model = write_tiny_model(tmp_path / "model")
     write_single_stage_model(model, tmp_path / "everything")
     made, trained = read_bundle(tmp_path / "everything" / "bundle").manifest, read_bundle(model / "bundle").manifest

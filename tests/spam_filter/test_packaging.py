@@ -1,4 +1,4 @@
-"""What is shipped beside the code: rules and queries that Prometheus accepts, names of metrics that exist, options that exist."""
+"""What is shipped with the code: rules and queries that Prometheus accepts, names of metrics that exist, options that exist."""
 
 from __future__ import annotations
 

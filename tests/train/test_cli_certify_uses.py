@@ -45,7 +45,7 @@ def run(trained: dict[int, Path], tmp_path: Path) -> Path:
 
 
 def export(run: Path, name: str, *options: object) -> Certificate:
-    """Export to a folder beside the run; return the certificate."""
+    """Export to a folder next to the run; return the certificate."""
     out = run.parent / name
     run_successfully("emsco-export", run, "--out", out, *options)
     certificate = read_bundle(out).manifest.certificate
@@ -54,7 +54,7 @@ def export(run: Path, name: str, *options: object) -> Certificate:
 
 
 def inspect(run: Path, name: str) -> str:
-    """Return what emsco-inspect says of a bundle beside the run."""
+    """Return what emsco-inspect says of a bundle next to the run."""
     return run_successfully("emsco-inspect", run.parent / name)
 
 

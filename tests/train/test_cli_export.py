@@ -21,7 +21,7 @@ from tests.train.sample_tables import HEADER, mixed_rows, read_rows, wide_rows, 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train a run with validation rows of their own; its table lies beside it."""
+    """Train a run with validation rows of their own; its table lies next to it."""
     folder = tmp_path_factory.mktemp("mixed")
     run_successfully("emsco-train", *write_mixed(folder).options(), "--folds", 0, "--stages", "straight", "--out", folder / "run")
     return folder / "run"

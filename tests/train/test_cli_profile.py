@@ -120,7 +120,7 @@ def test_a_costs_file_from_a_module(folder: Path, capsys: pytest.CaptureFixture[
     assert "measured  2 of 2 items, 5 repeats; prices in us of CPU time" in shown.out
     assert "total     all features: " in shown.out
     assert "next      emsco-train --data TABLE --label COL --costs costs.toml" in shown.out
-    # A warning of the user's code is printed once, in one line; on a slow machine, there are lines about progress beside it.
+    # A warning of the user's code is printed once, in one line; on a slow machine, there are lines about progress as well.
     assert [line for line in shown.err.splitlines() if "% of" not in line] == ["emsco-profile: warning: odd letters"]
 
 

@@ -213,7 +213,7 @@ def curved_problem(labels: int, rows: int = 400, **options: object) -> Problem:
 
 
 def rows_at_the_edges(fitted: FittedSet, problem: Problem) -> np.ndarray:
-    """Return codes of train rows with one value at every knot and beside it, gaps, and categories that are not listed."""
+    """Return codes of train rows with one value at every knot and next to it, gaps, and categories that are not listed."""
     codes = problem.train.codes[:, fitted.positions]
     blocks = [problem.encoder.blocks[position] for position in fitted.positions]
     edges = []

@@ -390,7 +390,7 @@ def test_constraints() -> None:
 
 
 def test_nothing_feasible() -> None:
-    """An empty front, and the nearest design beside it."""
+    """An empty front, and the nearest design in addition to it."""
     landscape = random_landscape(5, 20, 1)
     requirements = Constraints(max_cost=0.001)
     found = evolve_population(landscape, replace(SMALL, constraints=requirements), seed=0)

@@ -489,7 +489,7 @@ def test_text() -> None:
 
 
 def test_a_floor_of_zero_chooses_as_no_floor() -> None:
-    """Alone, it leaves the knee; beside another requirement, it changes nothing."""
+    """Alone, it leaves the knee; together with another requirement, it changes nothing."""
     assert FRONT.select(min_coverage=0) == FRONT.select(min_accuracy=0, min_coverage=0.0) == FRONT.select()
     front = counted(50_000)
     assert front.select(min_accuracy=0.96, min_coverage=0) == front.select(min_accuracy=0.96)

@@ -144,7 +144,7 @@ def test_group_and_own_prices_are_recovered(
 
 
 def test_one_call_for_several_features_is_a_group(fake_clock: FakeClock) -> None:
-    """The group is named after the function and costs what the call takes; its features cost nothing beside it."""
+    """The group is named after the function and costs what the call takes; its features cost nothing beyond it."""
     acquirers = Acquirers()
 
     @acquirers.features("spf", "dkim")

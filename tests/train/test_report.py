@@ -831,7 +831,7 @@ def run_in_node(program: str, given: object) -> Any:
 
 
 def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
-    """For many requirements, on figures and beside them: the design of `Front.select`, and its nearest one where none fits."""
+    """For many requirements, on figures and between them: the design of `Front.select`, and its nearest one where none fits."""
     # Few distinct figures, so that there are ties.
     rng = np.random.default_rng(8)
     names = ["a", "b", "c", "d", "e"]

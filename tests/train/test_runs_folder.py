@@ -52,7 +52,7 @@ def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def test_files_that_only_an_earlier_run_had_are_removed(tmp_path: Path) -> None:
-    """Curves of a run that is replaced by one without do not stay beside it; what was changed since, or is outside, does."""
+    """Curves of a run that is replaced by one without do not stay next to it; what was changed since, or is outside, does."""
     folder = RunFolder(tmp_path / "run")
     extra = ("curves.json", "changed.json", "../outside.json")
     folder.begin(resume=False, force=False)
@@ -218,7 +218,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_work_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
-    """Another program's .work, alone or beside a run of ours, is refused with the remedy; force changes nothing."""
+    """Another program's .work, alone or next to a run of ours, is refused with the remedy; force changes nothing."""
     for name in ("alone", "beside"):
         folder = RunFolder(tmp_path / name)
         if name == "beside":

@@ -83,6 +83,6 @@ def test_bad_tables(data: Any, names: Any, message: str) -> None:
 
 
 def test_select_names_what_is_absent() -> None:
-    """A missing column is named beside those there are."""
+    """A missing column is named together with those there are."""
     with pytest.raises(DataError, match="no column 'z'; the table has: a"):
         Table.of({"a": [1]}).select(["z"])

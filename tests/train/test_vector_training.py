@@ -90,7 +90,7 @@ def test_frames_and_arrow_tables() -> None:
 
 
 def test_names_with_brackets_that_are_no_vector() -> None:
-    """Numbers with a gap between them, from another than 0, a single one, or beside a column of the vector's own name."""
+    """Numbers with a gap between them, from another than 0, a single one, or together with a column of the vector's own name."""
     columns = {name: [1.0, 2.0] for name in ("x[0]", "x[2]", "y[1]", "y[2]", "z[0]", "v", "v[0]", "v[1]", "price[2020]", "u[00]")}
     assert Table.of(columns).names == tuple(columns)
 

@@ -276,7 +276,7 @@ def chosen_design(problem: Problem) -> Design:
 
 
 def test_a_bundle_holds_both_kinds_of_figures(tmp_path: Path) -> None:
-    """Expected figures are counts of rows and, beside them, by weight; the bundle is read back with both."""
+    """Expected figures are counts of rows and, in addition, by weight; the bundle is read back with both."""
     problem = make_problem("decimal")
     design = chosen_design(problem)
     exported = export_searched_design(tmp_path / "bundle", problem, design)

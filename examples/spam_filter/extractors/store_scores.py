@@ -98,7 +98,7 @@ def _spam_evidence(scores: Mapping[int, float], strongest: int) -> float:
 def host_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what is known of the hosts that links point at: of all, and of the worst; an unknown one is neither good nor bad.
 
-    Spam has to lead somewhere: links to good hosts beside that one do not help it.
+    Spam has to lead somewhere: links to good hosts in addition to that one do not help it.
     """
     clues = host_clues(mail)
     scores = stores.clue_scores(clues)

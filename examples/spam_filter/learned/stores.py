@@ -192,7 +192,7 @@ def _queries(clues: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         size = next(size for size in _SIZES if size >= len(chunk))
         marks = ",".join("?" * size)
         filled = chunk + [_NO_CLUE] * (size - len(chunk))
-        # All rows in one: Python's lock is let go and taken again at each row, and beside busy threads that is a long wait.
+        # All rows in one: Python's lock is let go and taken again at each row, and with other threads busy that is a long wait.
         yield f"SELECT group_concat(clue || ' ' || spam || ' ' || ham, ' ') FROM clues WHERE clue IN ({marks})", filled  # noqa: S608
 
 

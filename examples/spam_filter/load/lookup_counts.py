@@ -1,4 +1,4 @@
-"""How many DNS questions a model asks for a message, beside asking everything; and what it does when nobody answers."""
+"""How many DNS questions a model asks for a message, compared with asking everything; and what it does when nobody answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ServiceMetrics`: what the service counts, for Prometheus. The runtime's own metrics, of decisions and costs, are beside them.
+"""`ServiceMetrics`: what the service counts, for Prometheus. The runtime's own metrics, of decisions and costs, are next to them.
 
 ====================================  =================================================================
 ``spam_filter_messages_total``        by ``status`` (spam, ham, unsure, error) and ``outcome`` (delivered, deferred, refused)
