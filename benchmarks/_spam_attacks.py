@@ -42,6 +42,7 @@ LIMITS: Mapping[str, float] = {
     "spam behind white space": 0.05,
     "spam behind many parts": 0.05,
     "spam behind a false style": 0.05,
+    "spam in the place of a footer": 0.05,
     # Nothing here is hidden: how much spam a filter by words cannot tell from the ham around it.
     "a line of spam, a link, ham text": 1.0,
 }
@@ -238,11 +239,27 @@ def _behind_style(raw: bytes, text: str) -> bytes:
     return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
 
 
+def _as_footer(raw: bytes, text: str) -> bytes:
+    """Put the beginning of the spam, and its first link, behind a rule as mailing lists have it."""
+    message, page = _page_of(raw)
+    shown = " ".join(_strip_tags(page).split())[:500]
+    links = re.findall(r"(?i)https?://[^\s\"'<>]{4,100}", page)[:1]
+    return _write_plain(message, "\n".join([text, "_" * 47, shown, *links]))
+
+
 def _line_and_link(raw: bytes, borrowed: Borrowed, rng: random.Random) -> bytes:
     message, page = _page_of(raw)
-    words = _WORD.findall(re.sub(r"(?is)<style.*?</style>|<[^>]*>", " ", page))[:15]
+    words = _WORD.findall(_strip_tags(page))[:15]
     line = f"{' '.join(words)} http://{rng.randrange(10**6)}.example.com/\n\n{borrowed.text(rng)[:600]}\n"
-    message.set_payload(line.encode("utf-8", "replace"))
+    return _write_plain(message, line)
+
+
+def _strip_tags(page: str) -> str:
+    return re.sub(r"(?is)<style.*?</style>|<[^>]*>", " ", page)
+
+
+def _write_plain(message: Message, text: str) -> bytes:
+    message.set_payload(text.encode("utf-8", "replace"))
     message["MIME-Version"], message["Content-Type"] = "1.0", "text/plain; charset=utf-8"
     email.encoders.encode_base64(message)
     return _write(message)
@@ -265,5 +282,6 @@ ATTACKS: Mapping[str, Attack] = {
     "spam behind white space": lambda raw, borrowed, rng: _behind_space(raw, borrowed.text(rng)),
     "spam behind many parts": lambda raw, borrowed, rng: _mixed(raw, borrowed.text(rng), fillers=70, kind="text/html"),
     "spam behind a false style": lambda raw, borrowed, rng: _behind_style(raw, borrowed.text(rng)),
+    "spam in the place of a footer": lambda raw, borrowed, rng: _as_footer(raw, borrowed.text(rng)),
     "a line of spam, a link, ham text": _line_and_link,
 }

@@ -50,3 +50,20 @@ def test_other_messages_get_the_stores_that_the_service_will_have(tmp_path: Path
         for place, split in enumerate(SPLITS):
             if split == "test":
                 assert found.rows[place] == extract_row(registry, Mail.parse(MAILS[place].raw))
+
+
+def test_footers_of_train_mail_are_looked_up_as_in_service(tmp_path: Path) -> None:
+    """Stores learn no footer; a train message with spam words in one is still scored by what other messages taught."""
+    spam = next(Mail.parse(mail.raw).text for mail in MAILS if mail.label == "spam")
+    footer = b"\n" + b"_" * 40 + b"\n" + spam[:400].encode()
+    ham = next(
+        place
+        for place, mail in enumerate(MAILS)
+        if mail.label == "ham" and SPLITS[place] == "train" and Mail.parse(mail.raw + footer).footer
+    )
+    changed = [dataclasses.replace(mail, raw=mail.raw + footer) if place == ham else mail for place, mail in enumerate(MAILS)]
+    plain, listed = (
+        extract(mails, SPLITS, FAMILIES, tmp_path / name).rows[ham] for name, mails in (("a", MAILS), ("b", changed))
+    )
+    assert listed["words_spam"] > plain["words_spam"]
+    assert listed["words_score"] == plain["words_score"]

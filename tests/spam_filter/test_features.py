@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -116,3 +117,23 @@ def test_text_of_ham_takes_nothing_from_the_evidence_for_spam(stores: Stores) ->
     assert host_scores(Mail.parse(b""), stores) == {"hosts_reputation": 0.0, "hosts_worst": 0.0}
     assert sample_scores(Mail.parse(b""), stores) == dict.fromkeys(SAMPLE_SCORES, 0.0)
     assert word_scores(Mail.parse(b""), stores) == dict.fromkeys(WORD_SCORES, 0.0)
+
+
+def test_a_footer_speaks_for_spam_and_never_for_ham(tmp_path: Path) -> None:
+    """Spam behind a rule counts as it would in the text; ham there, and links to good hosts, change no score."""
+    spam = b"cheap mortgage pills today http://evil.example/\n"
+    ham = b"roses garden weather pruning http://good.example/\n"
+    train_stores(tmp_path / "stores", [(Mail.parse(b"\n" + spam), "spam"), (Mail.parse(b"\n" + ham), "ham")] * 3)
+    other, rule = b"\nroses garden weather pruning and more words\n", b"_" * 40 + b"\n"
+    with Stores.open(tmp_path / "stores") as stores:
+        scores = [
+            {**sample_scores(mail, stores), **word_scores(mail, stores), **host_scores(mail, stores)}
+            for mail in map(Mail.parse, (other, other + rule + ham, other + rule + spam, other + spam))
+        ]
+    plain, with_ham, with_spam, in_text = scores
+    assert with_ham == plain
+    for name in ("sample_score", "words_score", "words_mean", "hosts_reputation"):
+        assert with_spam[name] == plain[name]
+    for name in ("sample_worst", "sample_spam", "words_worst", "words_spam", "hosts_worst"):
+        assert with_spam[name] > max(0.0, plain[name])
+    assert with_spam["hosts_worst"] == in_text["hosts_worst"]

@@ -126,12 +126,15 @@ def test_a_header_is_unfolded_and_decoded() -> None:
     assert raw[mail.headers.body :] == b"body"
 
 
-def test_the_tag_and_the_footer_of_a_mailing_list_are_not_read() -> None:
-    """What list software adds says nothing about a message: subject, text and links come without it."""
+def test_the_tag_and_the_footer_of_a_mailing_list_are_set_apart() -> None:
+    """What list software adds says nothing about a message: subject, text and links come without it; the footer is kept."""
     footer = b"\n" + b"_" * 47 + b"\ngardeners mailing list\nhttp://lists.example.org/gardeners\n"
     plain = Mail.parse(b"Subject: Re: roses\n\nPrune them.")
     listed = Mail.parse(b"Subject: Re: [gardeners] roses\n\nPrune them." + footer)
     assert (listed.subject, listed.text, listed.links) == (plain.subject, plain.text, plain.links)
+    assert listed.footer == "gardeners mailing list\nhttp://lists.example.org/gardeners"
+    assert listed.footer_links == ("lists.example.org/gardeners",)
+    assert (plain.footer, plain.footer_links) == ("", ())
 
 
 def test_the_sender_is_the_one_of_the_envelope_where_the_header_names_none() -> None:

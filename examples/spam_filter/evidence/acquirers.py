@@ -28,7 +28,7 @@ from spam_filter.evidence.sender_checks import SenderChecks
 from spam_filter.evidence.sender_policy import SpfResult, spf_domain
 from spam_filter.evidence.settings import LookupSettings
 from spam_filter.extractors.store_scores import sender_scores
-from spam_filter.learned.clues import link_domains
+from spam_filter.learned.clues import footer_domains, link_domains
 from spam_filter.learned.stores import Stores
 from spam_filter.message.mail import Mail
 
@@ -136,7 +136,9 @@ def lookup_acquirers(resolver: Resolver, settings: LookupSettings, stores: Store
 
 
 def _listable_domains(mail: Mail) -> list[str]:
-    return [domain for domain in link_domains(mail) if is_listable(domain)][:_MOST_DOMAINS]
+    return [domain for domain in dict.fromkeys([*link_domains(mail), *footer_domains(mail)]) if is_listable(domain)][
+        :_MOST_DOMAINS
+    ]
 
 
 # The event loop makes keys: in service they come from the envelope, and no byte of the message is read.

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
-from spam_filter.learned.clues import host_clues, sample_clues, sender_clues, subject_clues, word_clues
+from spam_filter.learned.clues import (
+    footer_host_clues,
+    footer_sample_clues,
+    footer_word_clues,
+    host_clues,
+    sample_clues,
+    sender_clues,
+    subject_clues,
+    word_clues,
+)
 from spam_filter.learned.stores import Stores
 from spam_filter.message.characters import share
 from spam_filter.message.mail import Mail
@@ -63,25 +72,42 @@ def subject_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
 
 def sample_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what a few words at each of several places suggest: all of them, those of the worst place, and the worst words."""
-    places = sample_clues(mail)
-    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable(places))))
+    found = _look_up(sample_clues(mail), footer_sample_clues(mail), stores)
     return {
-        "sample_score": combine_scores(scores.values()),
-        "sample_worst": _worst(places, scores),
-        "sample_spam": _spam_evidence(scores, _SAMPLE_STRONGEST),
+        "sample_score": combine_scores(found.body.values()),
+        "sample_worst": found.worst,
+        "sample_spam": _spam_evidence(found.all, _SAMPLE_STRONGEST),
     }
 
 
 def word_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what all words and pairs suggest: the strongest, all, those of the worst piece of the text, and the worst of all."""
-    pieces = word_clues(mail)
-    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable(pieces))))
+    found = _look_up(word_clues(mail), footer_word_clues(mail), stores)
     return {
-        "words_score": combine_scores(scores.values()),
-        "words_mean": share(math.fsum(scores.values()), len(scores)),
-        "words_worst": _worst(pieces, scores),
-        "words_spam": _spam_evidence(scores, _STRONGEST),
+        "words_score": combine_scores(found.body.values()),
+        "words_mean": share(math.fsum(found.body.values()), len(found.body)),
+        "words_worst": found.worst,
+        "words_spam": _spam_evidence(found.all, _STRONGEST),
     }
+
+
+class _Scores(NamedTuple):
+    """Scores of clues: those of the text, those of text and footer, and the score of the worst piece of either."""
+
+    body: Mapping[int, float]
+    all: Mapping[int, float]
+    worst: float
+
+
+def _look_up(pieces: Sequence[Sequence[int]], footer: Sequence[Sequence[int]], stores: Stores) -> _Scores:
+    """Return what the stores know; the footer speaks for spam alone, as the worst piece and by the worst words."""
+    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable([*pieces, *footer]))))
+    if not footer:
+        return _Scores(scores, scores, _worst(pieces, scores))
+    body = set(chain.from_iterable(pieces))
+    of_body = {clue: score for clue, score in scores.items() if clue in body}
+    in_footer = _worst(footer, scores)
+    return _Scores(of_body, scores, max(_worst(pieces, scores), in_footer) if in_footer > 0 else _worst(pieces, scores))
 
 
 def _worst(pieces: Sequence[Sequence[int]], scores: Mapping[int, float]) -> float:
@@ -100,7 +126,8 @@ def host_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
 
     Spam has to lead somewhere: links to good hosts in addition to that one do not help it.
     """
-    clues = host_clues(mail)
-    scores = stores.clue_scores(clues)
-    worst = max((scores.get(clue, 0.0) for clue in clues), default=0.0)
-    return {"hosts_reputation": combine_scores(scores.values()), "hosts_worst": worst}
+    clues, footer = host_clues(mail), footer_host_clues(mail)
+    scores = stores.clue_scores(list(dict.fromkeys([*clues, *footer])))
+    bad = [score for clue in footer if (score := scores.get(clue, 0.0)) > 0]
+    worst = max([*(scores.get(clue, 0.0) for clue in clues), *bad], default=0.0)
+    return {"hosts_reputation": combine_scores(scores[clue] for clue in clues if clue in scores), "hosts_worst": worst}

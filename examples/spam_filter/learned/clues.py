@@ -6,19 +6,24 @@ guessed and looked up, so keep a store as you keep the mail it was learnt from.
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Set as AbstractSet
 from hashlib import blake2b
 from itertools import chain, pairwise
 
 from spam_filter.message.address import registered_domain
 from spam_filter.message.disguise import undo_disguise
-from spam_filter.message.limits import CHUNK_WORDS, CHUNKS, SAMPLE_WINDOWS, SAMPLE_WORDS, SUBJECT_WORDS
+from spam_filter.message.limits import CHUNK_WORDS, CHUNKS, FOOTER_WINDOWS, SAMPLE_WINDOWS, SAMPLE_WORDS, SUBJECT_WORDS
 from spam_filter.message.mail import Mail
 from spam_filter.message.words import sample_windows, unique_words, word_chunks
 
 __all__ = [
     "all_clues",
     "clue",
+    "footer_clues",
+    "footer_domains",
+    "footer_host_clues",
+    "footer_sample_clues",
+    "footer_word_clues",
     "host_clues",
     "link_domains",
     "link_hosts",
@@ -56,23 +61,45 @@ def subject_clues(mail: Mail) -> list[int]:
 
 def sample_clues(mail: Mail) -> list[list[int]]:
     """Return the clues of a few words at each of several places in the text."""
-    windows = sample_windows(mail.words.text, SAMPLE_WINDOWS, SAMPLE_WORDS)
-    return [[clue("word", word) for word in dict.fromkeys(window)] for window in windows]
+    return _sample(mail.words.text, SAMPLE_WINDOWS)
 
 
 def word_clues(mail: Mail) -> list[list[int]]:
     """Return the clues of the words of the text, and of pairs of neighbours, piece by piece."""
+    return _read_pieces(mail.words.text)
+
+
+def footer_sample_clues(mail: Mail) -> list[list[int]]:
+    """Return the clues of a few words at the places of the footer."""
+    return _sample(mail.footer, FOOTER_WINDOWS)
+
+
+def footer_word_clues(mail: Mail) -> list[list[int]]:
+    """Return the clues of the words of the footer and of pairs, piece by piece."""
+    return _read_pieces(mail.footer)
+
+
+def _sample(text: str, places: int) -> list[list[int]]:
+    windows = sample_windows(text, places, SAMPLE_WORDS)
+    return [[clue("word", word) for word in dict.fromkeys(window)] for window in windows]
+
+
+def _read_pieces(text: str) -> list[list[int]]:
     return [
         [clue("word", word) for word in dict.fromkeys(words)]
         + [clue("pair", f"{one} {two}") for one, two in dict.fromkeys(pairwise(words))]
-        for words in word_chunks(mail.words.text, CHUNKS, CHUNK_WORDS)
+        for words in word_chunks(text, CHUNKS, CHUNK_WORDS)
     ]
 
 
 def link_hosts(mail: Mail) -> list[str]:
     """Return the different hosts that links point at, in lower case, without user names and ports."""
+    return _read_hosts(mail.links)
+
+
+def _read_hosts(links: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
-    for link in mail.links:
+    for link in links:
         host = link.lower().partition("/")[0].partition("?")[0].rpartition("@")[2].partition(":")[0].rstrip(".,;")
         if host:
             found[host] = None
@@ -84,13 +111,23 @@ def host_clues(mail: Mail) -> list[int]:
     return [clue("host", domain) for domain in link_domains(mail)]
 
 
+def footer_host_clues(mail: Mail) -> list[int]:
+    """Return the clues of the domains that links of the footer point at."""
+    return [clue("host", domain) for domain in footer_domains(mail)]
+
+
 def link_domains(mail: Mail) -> list[str]:
     """Return the different domains that links point at."""
     return list(dict.fromkeys(map(registered_domain, link_hosts(mail))))
 
 
+def footer_domains(mail: Mail) -> list[str]:
+    """Return the different domains that links of the footer point at."""
+    return list(dict.fromkeys(map(registered_domain, _read_hosts(mail.footer_links))))
+
+
 def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[int]:
-    """Return all clues of a message, each once.
+    """Return all clues of a message that stores learn, each once: not those of a footer, which lists add to all mail.
 
     Parameters
     ----------
@@ -103,3 +140,9 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
     if mail.sender.domain not in own_domains:
         found.update(sender_clues(mail))
     return found.union(clue("host", domain) for domain in link_domains(mail) if domain not in own_domains)
+
+
+def footer_clues(mail: Mail) -> set[int]:
+    """Return all clues of the footer, which are looked up and never learnt, each once."""
+    pieces = chain(footer_sample_clues(mail), footer_word_clues(mail))
+    return {*chain.from_iterable(pieces), *footer_host_clues(mail)}

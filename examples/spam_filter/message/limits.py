@@ -56,6 +56,8 @@ SAMPLE_WINDOWS: Final = 6
 """Places in the text from which a few words are looked up first."""
 SAMPLE_WORDS: Final = 10
 """Words at each of them; all of them are one query of 64 clues."""
+FOOTER_WINDOWS: Final = 2
+"""The same places in a footer."""
 SUBJECT_WORDS: Final = 48
 """Different words of the subject."""
 LINKS: Final = 100

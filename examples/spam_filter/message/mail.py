@@ -27,7 +27,7 @@ from spam_filter.message.limits import (
 )
 from spam_filter.message.markup import PageText, split_page
 from spam_filter.message.mime import MimeParts, Part, split_parts
-from spam_filter.message.words import remove_footer, remove_list_tag
+from spam_filter.message.words import remove_list_tag, split_footer
 
 __all__ = ["Envelope", "Mail"]
 
@@ -133,9 +133,18 @@ class Mail:
         return self.mime.leaves
 
     @cached_property
+    def _plain_and_footer(self) -> tuple[str, str]:
+        return split_footer(self._join_parts("plain")[:TEXT_CHARACTERS])
+
+    @property
     def plain(self) -> str:
         """The text of its plain parts, without the footer of a mailing list."""
-        return remove_footer(self._join_parts("plain")[:TEXT_CHARACTERS])
+        return self._plain_and_footer[0]
+
+    @cached_property
+    def footer(self) -> str:
+        """What follows a long rule at the end of its plain parts, with its words out of disguise: anyone can write one."""
+        return undo_disguise(self._plain_and_footer[1]).text
 
     @cached_property
     def html(self) -> str:
@@ -172,11 +181,19 @@ class Mail:
     @cached_property
     def links(self) -> tuple[str, ...]:
         """What its links point at, without the scheme."""
-        found = [match[1] for source in (self.plain, self.html) for match in _LINK.finditer(source)]
-        return tuple(found[:LINKS])
+        return _find_links(self.plain, self.html)
+
+    @cached_property
+    def footer_links(self) -> tuple[str, ...]:
+        """What the links of its footer point at."""
+        return _find_links(self._plain_and_footer[1])
 
     def decode_parts(self) -> Mail:
         """Split and decode everything now, and return the message itself: so that what follows can be measured alone."""
         for _ in (self.subject, self.sender, self.reply_to, self.recipients, self.received, self.date, self.words, self.links):
             pass
         return self
+
+
+def _find_links(*sources: str) -> tuple[str, ...]:
+    return tuple(match[1] for source in sources for match in _LINK.finditer(source))[:LINKS]

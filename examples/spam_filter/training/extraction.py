@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from emsco_runtime import Acquirers
 from spam_filter.features import acquirers
 from spam_filter.learned.clue_counts import ClueCounts
-from spam_filter.learned.clues import all_clues
+from spam_filter.learned.clues import all_clues, footer_clues
 from spam_filter.learned.stores import Stores, write_stores
 from spam_filter.message.mail import Mail
 from spam_filter.training.attacks import AttackedCopy
@@ -107,9 +107,11 @@ def extract(
         fold = folds[left_out[0]] if left_out else None
         if fold is None:
             return stores_path
-        borrowed = [all_clues(parsed[index]) for index in left_out if index >= len(mails)]
+        # What is looked up and was not learnt from these messages: borrowed text, and footers.
+        others = {clue for index in left_out for clue in footer_clues(parsed[index])}
+        others.update(clue for index in left_out if index >= len(mails) for clue in all_clues(parsed[index]))
         path = Path(folder) / f"{fold}.sqlite"
-        write_stores(path, whole.excluding(parts[fold], set().union(*borrowed)))
+        write_stores(path, whole.excluding(parts[fold], others))
         return path
 
     def read(path: Path, places: Sequence[int]) -> list[Row]:
