@@ -95,7 +95,7 @@ def make_problem(
         raise DataError(f"no column {', '.join(map(repr, absent))}; the frame has: {', '.join(given)}")
     names = tuple(name for name in given if name not in (label, split, *keys))
     if len(names) < 2:
-        raise DataError(f"the frame has {len(names)} columns beside {label!r}: a search needs two features or more")
+        raise DataError(f"the frame has {len(names)} columns besides {label!r}: a search needs two features or more")
     columns = Columns(names, label, split, keys, float(validation), check_seed(seed), dict(features or {}))
     options = ProblemOptions(costs, threshold, class_weight, C, stages, increasing, decreasing)
     used, close = _find_client(client)

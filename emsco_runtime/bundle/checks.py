@@ -74,7 +74,7 @@ def _check_groups(feature: Feature, known: set[str], version: int, path: str) ->
     if feature.groups and version == 1:
         yield ManifestFault(field, "several groups of a feature need schema version 2. Write the bundle as version 2")
     if feature.groups and feature.group is not None:
-        yield ManifestFault(f"{path}.group", f"got {feature.group!r} beside several in `groups`. Name them all there")
+        yield ManifestFault(f"{path}.group", f"got {feature.group!r} in addition to several in `groups`. Name them all there")
     yield from _check_unique(field, "group", feature.all_groups)
     for group in feature.all_groups:
         if group not in known:

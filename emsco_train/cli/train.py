@@ -118,8 +118,8 @@ def _add_search(group: Any) -> None:
         "--units",
         choices=("auto", "features", "groups"),
         default="auto",
-        help="what moves from stage to stage: each feature, or features that cost nothing beside their groups as one; auto "
-        "(the default): groups unless all designs by features can be searched exactly",
+        help="what moves from stage to stage: each feature, or features without a cost of their own together with their group; "
+        "auto (the default): groups unless all designs by features can be searched exactly",
     )
     group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
@@ -137,7 +137,7 @@ def _add_search(group: Any) -> None:
         "--max-search-rows",
         default="auto",
         metavar="N",
-        help="search on a sample of so many train and validation rows, or on all; what is found is measured on all rows "
+        help="search on a sample of N train and N validation rows, or on all; what is found is measured on all rows "
         "(default: 50,000 of each where that is less than half of them, more for rare labels or wide models)",
     )
     group.add_argument(
@@ -176,7 +176,7 @@ def _add_search(group: Any) -> None:
 def _add_genetic(group: Any) -> None:
     group.add_argument("--population", type=int, default=300, metavar="N", help="designs in a generation (300)")
     group.add_argument("--generations", type=int, default=150, metavar="N", help="generations at most (150)")
-    group.add_argument("--patience", type=int, metavar="N", help="stop after so many generations with the same fittest (never)")
+    group.add_argument("--patience", type=int, metavar="N", help="stop after N generations with the same fittest (never)")
     group.add_argument("--mutation", type=float, metavar="M", help="chance that a gene is redrawn (1 / features)")
     group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance that a child mixes two parents (0.8)")
     group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that are kept unchanged (0.2)")

@@ -197,7 +197,7 @@ def _describe_upgrade(trained: TrainedRun) -> list[str]:
     upgrade = trained.run.upgrade
     if upgrade is None:
         if trained.run.stages != "boosted" and trained.run.measured.rows >= _ROWS_FOR_TREES:
-            return ["more     --upgrade boosted: with so many rows, boosted trees often make designs cheaper and more accurate"]
+            return ["more     --upgrade boosted: with this many rows, boosted trees often make designs cheaper and more accurate"]
         return []
     count = sum(design.upgrade == upgrade for design in trained.front)
     if count:

@@ -87,7 +87,7 @@ class StageSettings:
             raise DesignError(f"classifier is {self.classifier!r}: give an instance of a scikit-learn classifier, or None")
         if self.directions and _direction_parameter(self.classifier) is None:
             raise DesignError(
-                f"{type(self.classifier).__name__} cannot be told directions: leave out `increasing` and `decreasing`, or choose "
+                f"{type(self.classifier).__name__} takes no directions: leave out `increasing` and `decreasing`, or choose "
                 "HistGradientBoostingClassifier, LGBMClassifier or XGBClassifier"
             )
 

@@ -143,7 +143,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     special = columns.non_feature_columns()
     names = [name for name in first.columns if name not in special]
     if not names:
-        raise DataError(f"{first.path}: there is no column beside {', '.join(special)}: give at least one feature")
+        raise DataError(f"{first.path}: there is no column except {', '.join(special)}: give at least one feature")
     others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
     kept = _find_kept_rows(rows, columns)
@@ -156,7 +156,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     if different == 1:
         raise DataError(
             f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
-            f"{' beside those dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
+            f"{' after labels were dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
         )
     group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)

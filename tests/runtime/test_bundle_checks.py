@@ -155,7 +155,7 @@ RULES: list[tuple[str, Callable[[Document], object], str, str]] = [
     ("unknown group of several", in_groups(2, "lookup", "dns"), "$.features[0].groups", "'dns' is not in $.groups"),
     ("the same group of several", in_groups(2, "lookup", "lookup"), "$.features[0].groups", "'lookup' occurs twice"),
     ("several groups in version 1", in_groups(1, "lookup", "mail"), "$.features[0].groups", "need schema version 2"),
-    ("a group beside several", beside_several, "$.features[1].group", "got 'lookup' beside several in `groups`"),
+    ("a group beside several", beside_several, "$.features[1].group", "got 'lookup' in addition to several in `groups`"),
     ("a wide number", set_at("features", 0, "width", 3), "$.features[0].width", "'size' has a width of 3. Leave it out"),
     ("all costs zero", no_costs, "$.features", "all costs are zero"),
     ("costs add up to infinity", endless_costs, "$.features", "the costs add up to infinity"),

@@ -264,7 +264,7 @@ def test_a_label_may_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no row has the label 'eve', which was to be dropped; the labels are: no, odd, yes" in run_expecting_error(
         1, "emsco-train", "--data", data, "--check", "--drop-label", "eve"
     )
-    assert "holds only the label 'odd' beside those dropped" in run_expecting_error(
+    assert "holds only the label 'odd' after labels were dropped" in run_expecting_error(
         1, "emsco-train", "--data", data, "--check", "--drop-label", "yes", "--drop-label", "no"
     )
     all_labels = [word for label in ("yes", "no", "odd") for word in ("--drop-label", label)]

@@ -404,7 +404,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
         csv_text(rows=[[*row[:5], str(place)] for place, row in enumerate(mixed_rows(150))]),
         "t.csv: column 'verdict' has 150 different labels in 150 rows: is it a number, or an id?",
     ),
-    "only a label": ("verdict\nham\nspam\n", "t.csv: there is no column beside verdict: give at least one feature"),
+    "only a label": ("verdict\nham\nspam\n", "t.csv: there is no column except verdict: give at least one feature"),
 }
 
 

@@ -254,7 +254,7 @@ def test_faults_are_refused_with_their_names() -> None:
         ({"decreasing": ["colour"]}, "`decreasing` names 'colour', whose kind is categorical: only numbers and booleans"),
         ({"increasing": ["up"], "decreasing": ["up"]}, "both name 'up': give it one direction"),
         ({"increasing": "up"}, "increasing is 'up': expected a sequence of feature names"),
-        ({"increasing": ["up"], "classifier": LogisticRegression()}, "LogisticRegression cannot be told directions"),
+        ({"increasing": ["up"], "classifier": LogisticRegression()}, "LogisticRegression takes no directions"),
     ):
         with pytest.raises(DesignError, match=message):
             Problem.of(columns, label, features=OPTIONS, **arguments)

@@ -214,7 +214,7 @@ def _train(
         _names(plan),
     )
     if copies:
-        on_step(f"attacks      {len(copies)} attacked copies of spam beside the train and validation mail, none beside the rest")
+        on_step(f"attacks      {len(copies)} attacked copies of spam added to the train and validation mail, none to the rest")
     count = len(_names(plan)) - len(plan.left_out)
     on_step(f"features     {count} of each message; scores of the stores are cross-fitted on the mail that they learn from")
     raws = [mail.raw for mail, split in zip(mails, splits, strict=True) if split == "train"]
