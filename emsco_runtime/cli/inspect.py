@@ -60,7 +60,7 @@ def _format_manifest(manifest: Manifest) -> str:
         f"{manifest.name}  version {manifest.version}  created {manifest.created}",
         f"id           {manifest.id}",
         f"labels       {', '.join(map(str, manifest.labels))}",
-        f"cost         {least} to {most} {manifest.cost_unit} an item; all features {all_features}",
+        f"cost         {least} to {most} {manifest.cost_unit} an item; all features of the design: {all_features}",
     ]
     stages = [
         [

@@ -202,7 +202,7 @@ def _format_summary(manifest: Manifest, counts: DecisionCounts, out: str) -> str
     if counts.labelled:
         accuracy = percent(counts.right, counts.labelled)
         lines.append(f"accuracy   {accuracy} ({counts.right} of {counts.labelled} accepted are right)")
-    figures = f"{format_costs(cost)}; all features: {format_number(manifest.meter().total)}"
+    figures = f"{format_costs(cost)}; all features of the design: {format_number(manifest.meter().total)}"
     lines += [
         f"mean cost  {format_number(cost.mean)} {manifest.cost_unit} ({figures})",
         f"exits      {', '.join(exits) or 'none'}",

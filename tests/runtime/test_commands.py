@@ -167,7 +167,7 @@ def test_run_decides_every_row_and_prints_the_figures(bundle: Path, tmp_path: Pa
         "rows       4",
         "coverage   75.00 % (3 accepted, 1 rejected)",
         "accuracy   66.67 % (2 of 3 accepted are right)",
-        "mean cost  14.5 unit (p50 1, p95 28, max 28; all features: 28)",
+        "mean cost  14.5 unit (p50 1, p95 28, max 28; all features of the design: 28)",
         "exits      stage 1: 2 (50.00 %), stage 3: 1 (25.00 %)",
         "rejected   inconclusive: 1",
     ):
