@@ -9,13 +9,18 @@ from hypothesis import given, strategies as st
 from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
 from spam_filter.load.service_process import ServiceProcess, ServiceProcessError
 from spam_filter.load.single_stage_model import make_single_stage, write_single_stage_model
+from spam_filter.message.mail import Mail
+from spam_filter.model import COSTS, Model
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.mailboxes import Mailboxes
 from spam_filter.service.outgoing import OutgoingMessage
+from spam_filter.synthetic.generator import generate
+from spam_filter.training.pipeline import TrainedModel
 
 from emsco_runtime import Acquirers, Cascade, read_bundle
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.testing import make_bundle, sample_bundle
+from emsco_train import CostModel
 from tests.spam_filter.fake_next_hop import FakeNextHop
 from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
@@ -60,6 +65,20 @@ def test_the_baseline_is_a_model_like_any_other(tmp_path: Path) -> None:
     assert [stage.acquire for stage in made.stages] == [("shouts", "links", "reputation")]
     assert (made.name, made.version, made.certificate) == (trained.name, trained.version, None)
     assert (tmp_path / "everything" / "stores.sqlite").read_bytes() == (model / "stores.sqlite").read_bytes()
+
+
+def test_everything_is_acquired_and_the_same_is_decided(trained: TrainedModel, tmp_path: Path) -> None:
+    """The second baseline pays for all features of the filter, those that the design leaves out too, and decides as the first."""
+    for name, everything in (("at once", False), ("everything", True)):
+        write_single_stage_model(trained.folder, tmp_path / name, everything=everything)
+    costs = CostModel.from_file(trained.folder / COSTS)
+    with Model.open(tmp_path / "at once") as at_once, Model.open(tmp_path / "everything") as everything:
+        for one in generate(20, seed=5):
+            mail = Mail.parse(one.raw)
+            first, second = at_once.cascade.decide(mail), everything.cascade.decide(mail)
+            assert (first.label, first.probabilities) == (second.label, second.probabilities)
+            assert second.cost == pytest.approx(costs.meter().cost(costs.features))
+            assert set(costs.features) == {name for record in second.trace for name in record.acquired}
 
 
 def test_a_design_whose_inputs_are_in_another_order_keeps_it() -> None:

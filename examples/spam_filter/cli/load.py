@@ -1,4 +1,4 @@
-"""The command ``load``: the whole service under load, the cascade against the same features acquired all at once."""
+"""The command ``load``: the whole service under load: the cascade, its features acquired at once, and all features at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_cos
 if TYPE_CHECKING:
     from spam_filter.load.service_process import ServiceProcess
 
-__all__ = ["LoadedService", "main", "measure"]
+__all__ = ["BASELINES", "LoadedService", "main", "measure"]
+
+BASELINES = ("at once", "everything")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class LoadedService:
     Parameters
     ----------
     name
-        "cascade" or "everything".
+        "cascade", "at once" (the features of the cascade) or "everything" (all features that there are).
     sent
         Times.
     mean_cost, unit
@@ -71,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(
     model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path, processes: int = 1
 ) -> list[LoadedService]:
-    """Load both services in turn.
+    """Load the services in turn.
 
     Parameters
     ----------
@@ -92,12 +94,13 @@ def measure(
 
     if not model.is_dir():
         raise LoadError(f"{model}: the folder does not exist: give the one that train wrote")
-    write_single_stage_model(model, place / "everything")
+    write_single_stage_model(model, place / "at once")
+    write_single_stage_model(model, place / "everything", everything=True)
     found: list[LoadedService] = []
     for number in range(rounds):
         found += [
             _measure_service(name, folder, messages, connections, place / f"{name}-{number}", processes)
-            for name, folder in (("cascade", model), ("everything", place / "everything"))
+            for name, folder in (("cascade", model), *((name, place / name) for name in BASELINES))
         ]
     return found
 
@@ -151,14 +154,16 @@ def _print_results(found: Sequence[LoadedService]) -> None:
         print(
             f"{one.name:12}{one.sent.rate:11.1f}{times}{one.decision_ms:13.2f}{one.cpu_ms:8.2f}  {one.mean_cost:.4g} {one.unit}"
         )
-    for one in found[:2]:
+    for one in found[: 1 + len(BASELINES)]:
         print(f"{one.name:12}{one.statuses}")
-    cascade, everything = ([one for one in found if one.name == name] for name in ("cascade", "everything"))
-    ratios = [one.sent.rate / other.sent.rate for one, other in zip(cascade, everything, strict=True)]
-    spread = f" ({min(ratios):.2f} to {max(ratios):.2f} in the rounds)" if len(ratios) > 1 else ""
-    rate = sum(one.sent.rate for one in cascade) / sum(one.sent.rate for one in everything)
-    cost = cascade[0].mean_cost / everything[0].mean_cost if everything[0].mean_cost else 1.0
-    print(f"the cascade: {rate:.2f} times the messages per second of the whole service{spread}, {100 * cost:.0f} % of the cost")
+    cascade = [one for one in found if one.name == "cascade"]
+    for name in BASELINES:
+        others = [one for one in found if one.name == name]
+        ratios = [one.sent.rate / other.sent.rate for one, other in zip(cascade, others, strict=True)]
+        spread = f" ({min(ratios):.2f} to {max(ratios):.2f} in the rounds)" if len(ratios) > 1 else ""
+        rate = sum(one.sent.rate for one in cascade) / sum(one.sent.rate for one in others)
+        cost = cascade[0].mean_cost / others[0].mean_cost if others[0].mean_cost else 1.0
+        print(f"the cascade against {name}: {rate:.2f} times the messages per second{spread}, {100 * cost:.0f} % of the cost")
 
 
 def _parser() -> argparse.ArgumentParser:
