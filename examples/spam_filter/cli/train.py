@@ -60,8 +60,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (0.5)",
     )
-    add("--ham-threshold", type=float, default=0.97, metavar="P", help="confidence needed to call a message ham (0.97)")
-    add("--spam-threshold", type=float, default=0.997, metavar="P", help="confidence needed to call it spam (0.997)")
+    add("--ham-threshold", type=float, default=0.965, metavar="P", help="confidence needed to call a message ham (0.965)")
+    add("--spam-threshold", type=float, default=0.996, metavar="P", help="confidence needed to call it spam (0.996)")
     add(
         "--max-error",
         type=float,
@@ -76,7 +76,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="C",
         help="share of the mail that must be decided (as much as possible)",
     )
-    add("--max-cost-share", type=float, default=0.36, metavar="X", help="mean cost, as a share of everything's (0.36)")
+    add("--max-cost-share", type=float, default=0.37, metavar="X", help="mean cost, as a share of everything's (0.37)")
     add("--dns", metavar="WHERE", help="learn from look-ups too, and ask here: HOST:PORT, a zone file, or system")
     add("--client-list", action="append", default=[], metavar="ZONE", help="a block list of client addresses; may repeat")
     add("--domain-list", action="append", default=[], metavar="ZONE", help="a block list of domains in links; may repeat")

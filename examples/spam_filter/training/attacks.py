@@ -23,6 +23,8 @@ _FIELD: Final = r"(?im)^%s:[^\r\n]*(?:\r?\n[ \t][^\r\n]*)*\r?\n?"
 _WORD: Final = re.compile(r"[A-Za-z]{4,20}")
 _TEXT_LENGTHS: Final = (300, 4000)
 """Characters of ham text that are added, least and most."""
+_FOOTER_LENGTHS: Final = (150, 600)
+"""Characters of spam in the place of a footer, least and most."""
 _BROKEN_SHARES: Final = (0.3, 1.0)
 """Share of the longer words that are broken, least and most."""
 _LOOK_ALIKES: Final = str.maketrans(
@@ -158,10 +160,14 @@ def _borrow_subject(draft: _Draft, lenders: Sequence[Mail], rng: random.Random) 
 
 
 def _add_text(draft: _Draft, lenders: Sequence[Mail], rng: random.Random) -> None:
-    """Put text of ham before the text, behind it, or where no reader sees it."""
+    """Put text of ham before the text, behind it, or where no reader sees it; or cut the text, and put it behind a rule."""
     borrowed = _borrow_text(lenders, rng)
     draft.rewritten = True
-    way = rng.choice(("before", "behind", "around", "hidden", "other part"))
+    way = rng.choice(("before", "behind", "around", "hidden", "other part", "footer"))
+    if way == "footer":
+        excerpt = _shown_text(draft)[: rng.randint(*_FOOTER_LENGTHS)]
+        draft.plain, draft.page = f"{borrowed.strip()}\n{rng.choice('_-=') * rng.randint(30, 76)}\n{excerpt}", ""
+        return
     if way == "other part" or (way == "hidden" and not draft.page):
         draft.page = draft.page or f"<html><body><p>{escape(draft.plain)}</p></body></html>"
         if way == "other part":
@@ -194,6 +200,11 @@ def _borrow_text(lenders: Sequence[Mail], rng: random.Random) -> str:
         if len(found) >= wanted:
             break
     return found
+
+
+def _shown_text(draft: _Draft) -> str:
+    """Return the text as one line, tags left out."""
+    return " ".join((draft.plain if draft.plain.strip() else re.sub(r"<[^<>]*>", " ", draft.page)).split())
 
 
 def _insert(page: str, block: str, at: str, rng: random.Random) -> str:

@@ -77,12 +77,12 @@ class TrainingSettings:
         Of splits, costs and search.
     """
 
-    ham_threshold: float = 0.97
-    spam_threshold: float = 0.997
+    ham_threshold: float = 0.965
+    spam_threshold: float = 0.996
     max_error: float = 0.03
     confidence: float = 0.95
     min_coverage: float = 0.0
-    max_cost_share: float = 0.36
+    max_cost_share: float = 0.37
     split: SplitBy = "families"
     own_domains: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
