@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
-from spam_filter.cli.train import format_model, main as train
+from spam_filter.cli.train import format_model, main as train, make_parser, settings_of
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
@@ -34,6 +34,11 @@ def test_the_folder_holds_bundle_stores_and_costs(trained: TrainedModel) -> None
         assert stage.thresholds["spam"] > stage.thresholds["ham"]
     assert 'unit = "us of CPU time"' in (trained.folder / COSTS).read_text(encoding="utf-8")
     assert not [entry for entry in trained.folder.parent.iterdir() if entry != trained.folder]
+
+
+def test_the_command_and_the_library_train_alike() -> None:
+    """The defaults of the arguments are those of `TrainingSettings`."""
+    assert settings_of(make_parser().parse_args(["mail", "--out", "model"])) == TrainingSettings()
 
 
 def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
