@@ -56,11 +56,11 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--attacked-share",
         type=float,
-        default=0.75,
+        default=1.5,
         metavar="N",
-        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (0.75)",
+        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (1.5)",
     )
-    add("--ham-threshold", type=float, default=0.965, metavar="P", help="confidence needed to call a message ham (0.965)")
+    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
     add("--spam-threshold", type=float, default=0.996, metavar="P", help="confidence needed to call it spam (0.996)")
     add(
         "--max-error",

@@ -50,7 +50,8 @@ class TrainingSettings:
     Parameters
     ----------
     ham_threshold, spam_threshold
-        Confidence needed to call a message ham, or spam. Spam needs more: a lost message is worse than one to look at.
+        Confidence needed to call a message ham, or spam. Spam needs more: a lost message is worse than one to look at. Attacked
+        copies make spam frequent in training, so on honest mail the confidence in ham is too low rather than too high.
     max_error, confidence
         The certificate: of the messages that are decided, at most this share is wrong, at this confidence.
     min_coverage, max_cost_share
@@ -77,7 +78,7 @@ class TrainingSettings:
         Of splits, costs and search.
     """
 
-    ham_threshold: float = 0.965
+    ham_threshold: float = 0.95
     spam_threshold: float = 0.996
     max_error: float = 0.03
     confidence: float = 0.95
@@ -86,7 +87,7 @@ class TrainingSettings:
     split: SplitBy = "families"
     own_domains: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
-    attacked_share: float = 0.75
+    attacked_share: float = 1.5
     max_stages: int = 4
     population: int = 120
     generations: int = 60
