@@ -61,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (1.5)",
     )
     add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
-    add("--spam-threshold", type=float, default=0.996, metavar="P", help="confidence needed to call it spam (0.996)")
+    add("--spam-threshold", type=float, default=0.998, metavar="P", help="confidence needed to call it spam (0.998)")
     add(
         "--max-error",
         type=float,

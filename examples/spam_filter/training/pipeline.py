@@ -79,7 +79,7 @@ class TrainingSettings:
     """
 
     ham_threshold: float = 0.95
-    spam_threshold: float = 0.996
+    spam_threshold: float = 0.998
     max_error: float = 0.03
     confidence: float = 0.95
     min_coverage: float = 0.0
