@@ -78,8 +78,8 @@ class TrainingSettings:
         Of splits, costs and search.
     """
 
-    ham_threshold: float = 0.95
-    spam_threshold: float = 0.998
+    ham_threshold: float = 0.96
+    spam_threshold: float = 0.997
     max_error: float = 0.03
     confidence: float = 0.95
     min_coverage: float = 0.0
@@ -87,7 +87,7 @@ class TrainingSettings:
     split: SplitBy = "families"
     own_domains: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
-    attacked_share: float = 1.5
+    attacked_share: float = 0.75
     max_stages: int = 4
     population: int = 120
     generations: int = 60
