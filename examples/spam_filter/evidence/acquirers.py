@@ -136,9 +136,8 @@ def lookup_acquirers(resolver: Resolver, settings: LookupSettings, stores: Store
 
 
 def _listable_domains(mail: Mail) -> list[str]:
-    return [domain for domain in dict.fromkeys([*link_domains(mail), *footer_domains(mail)]) if is_listable(domain)][
-        :_MOST_DOMAINS
-    ]
+    domains = dict.fromkeys([*link_domains(mail), *footer_domains(mail)])
+    return list(filter(is_listable, domains))[:_MOST_DOMAINS]
 
 
 # The event loop makes keys: in service they come from the envelope, and no byte of the message is read.

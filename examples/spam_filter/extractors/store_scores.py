@@ -106,8 +106,8 @@ def _look_up(pieces: Sequence[Sequence[int]], footer: Sequence[Sequence[int]], s
         return _Scores(scores, scores, _worst(pieces, scores))
     body = set(chain.from_iterable(pieces))
     of_body = {clue: score for clue, score in scores.items() if clue in body}
-    in_footer = _worst(footer, scores)
-    return _Scores(of_body, scores, max(_worst(pieces, scores), in_footer) if in_footer > 0 else _worst(pieces, scores))
+    in_text, in_footer = _worst(pieces, scores), _worst(footer, scores)
+    return _Scores(of_body, scores, max(in_text, in_footer) if in_footer > 0 else in_text)
 
 
 def _worst(pieces: Sequence[Sequence[int]], scores: Mapping[int, float]) -> float:

@@ -118,12 +118,16 @@ def footer_host_clues(mail: Mail) -> list[int]:
 
 def link_domains(mail: Mail) -> list[str]:
     """Return the different domains that links point at."""
-    return list(dict.fromkeys(map(registered_domain, link_hosts(mail))))
+    return _read_domains(mail.links)
 
 
 def footer_domains(mail: Mail) -> list[str]:
     """Return the different domains that links of the footer point at."""
-    return list(dict.fromkeys(map(registered_domain, _read_hosts(mail.footer_links))))
+    return _read_domains(mail.footer_links)
+
+
+def _read_domains(links: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(map(registered_domain, _read_hosts(links))))
 
 
 def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[int]:
