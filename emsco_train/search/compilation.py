@@ -120,8 +120,10 @@ def compile_search() -> None:
         # The other process needs the first one, for `score_sets`.
         _compile(block_probabilities, evaluate_loss, slope_along, loss_change)
         _compile(take_step, newton_direction, accept_step, finish_set)
+        # Of use while the other process is still at `begin_set`, which `fit_sets` needs.
+        _compile(keep_uncovered, added_volume)
         wait_for(begin_set)
-        _compile(fit_sets, keep_uncovered, added_volume)
+        _compile(fit_sets)
         # Nearly done by now; without it, the search would compile it a second time.
         wait_for(count_splices)
 
