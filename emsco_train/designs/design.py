@@ -104,6 +104,10 @@ class Design:
         accuracy: float,
         cost: float,
         ties: int = 1,
+        rows: int = 0,
+        precision: Precision | None = None,
+        units: int | None = None,
+        labels: tuple[LabelCounts, ...] = (),
         upgrade: Upgrade | None = None,
     ) -> Design:
         """Make a design from a chromosome.
@@ -114,7 +118,7 @@ class Design:
             Stage of each feature, compressed: every stage from 0 to the last has a feature.
         names
             The features in column order.
-        thresholds, coverage, accuracy, cost, ties, upgrade
+        thresholds, coverage, accuracy, cost, ties, rows, precision, units, labels, upgrade
             As in the class.
         """
         genes = tuple(int(gene) for gene in chromosome)
@@ -131,6 +135,10 @@ class Design:
             ties=int(ties),
             chromosome=genes,
             thresholds=limits,
+            rows=rows,
+            precision=precision,
+            units=units,
+            labels=labels,
             upgrade=upgrade,
         )
 
@@ -148,9 +156,20 @@ class Design:
         upgrade: Upgrade | None = None,
     ) -> Design:
         """Make a design from a chromosome and what it did with some rows."""
-        shares = {"coverage": counts.coverage, "accuracy": counts.accuracy, "cost": counts.cost}
-        design = cls.of(chromosome, names, thresholds, **shares, ties=ties, upgrade=upgrade)
-        return replace(design, rows=counts.rows, precision=precision, units=counts.units, labels=labels)
+        return cls.of(
+            chromosome,
+            names,
+            thresholds,
+            coverage=counts.coverage,
+            accuracy=counts.accuracy,
+            cost=counts.cost,
+            ties=ties,
+            rows=counts.rows,
+            precision=precision,
+            units=counts.units,
+            labels=labels,
+            upgrade=upgrade,
+        )
 
     def with_rows(self, rows: int) -> Design:
         """Return the design with the number of rows that its figures were counted on; unchanged where it knows this number."""

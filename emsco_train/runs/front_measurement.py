@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Array, Ints, Mask
 from emsco_runtime.support.ordered_work import run_ordered
+from emsco_train.costs.total import total_cost
 from emsco_train.data.label_counts import count_by_label, count_positions
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
@@ -272,7 +272,6 @@ def _used_scalings(
 def _mean(paid: Sequence[tuple[int, float]]) -> float:
     """Return the mean of costs, each with the number of rows that paid it, rounded as the sum over rows would be."""
     counted = [(count, cost) for count, cost in paid if count]
-    total = sum((count * Fraction(cost) for count, cost in counted), Fraction(0))
-    costs = [cost for _, cost in counted]
+    rows, costs = [count for count, _ in counted], [cost for _, cost in counted]
     # Rounding can put the mean of equal numbers a hair outside them.
-    return min(max(float(total) / sum(count for count, _ in counted), min(costs)), max(costs))
+    return min(max(total_cost(rows, costs) / sum(rows), min(costs)), max(costs))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.support.arrays import Mask
+from emsco_train.costs.total import total_cost
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -103,8 +103,7 @@ class DesignBench(ABC):
             accepted, right = sum(leaving), int(exits.right[index].sum())
             # A rejected row has paid for the last stage.
             leaving[-1] += rows - accepted
-            total = sum((count * Fraction(set_cost) for count, set_cost in zip(leaving, set_costs, strict=True)), Fraction(0))
-            counts = Counts(self.items, accepted, right, float(total) / rows, self.counted_rows())
+            counts = Counts(self.items, accepted, right, total_cost(leaving, set_costs) / rows, self.counted_rows())
             design = Design.from_counts(
                 genes,
                 self.problem.names,

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime.bundle.meter import Meter
+from emsco_train.costs.total import total_cost
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.stage_settings import StageSettings
 from emsco_train.search import workbench
@@ -92,3 +93,11 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     )
     objectives = workbench.Workbench(problem).evaluator()(np.zeros((1, 1), dtype=np.int8))
     assert objectives.mean_cost[0] == pytest.approx(price, rel=1e-10)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**7), any_price), max_size=6))
+def test_totals_are_exact_until_they_are_rounded_once(paid: list[tuple[int, float]]) -> None:
+    """The total of rows times costs is the float nearest to the sum of fractions, in any order."""
+    exact = sum((rows * Fraction(cost) for rows, cost in paid), Fraction(0))
+    for order in (paid, paid[::-1]):
+        assert total_cost([rows for rows, _ in order], [cost for _, cost in order]) == float(exact)
