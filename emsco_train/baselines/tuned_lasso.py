@@ -49,6 +49,8 @@ def fit_lasso(problem: Problem, penalty: float) -> SingleModel:
     with warnings.catch_warnings():
         # Without a penalty, the weights of separable rows have no end.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # scikit-learn 1.8 warns of an infinite C, which is its own way to say "no penalty".
+        warnings.filterwarnings("ignore", "Setting penalty=None", UserWarning)
         model.fit(problem.train.encoded, problem.train.target)
 
     def predict(encoded: Floats) -> Floats:

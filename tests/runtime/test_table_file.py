@@ -244,7 +244,11 @@ def test_lists_of_a_parquet_file(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     rows = [[1.0, 2.0], None, [3.0, 4.0]]
     fixed = pa.list_(pa.float32(), 2)
-    pa.parquet.write_table(pa.table({"gaps": pa.array(rows, fixed), "full": pa.array([[1, 2]] * 3, fixed), "any": rows}), path)
+    table = pa.table({"gaps": pa.array(rows, fixed), "full": pa.array([[1, 2]] * 3, fixed), "any": rows})
+    try:
+        pa.parquet.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow cannot write missing lists of a fixed size")
     with open_table(str(path)) as opened:
         (chunk,) = opened.read(opened.names)
     columns: Any = chunk.columns

@@ -178,6 +178,7 @@ def _walk(problem: Problem, stages: Sequence[Sequence[str]]) -> Bill:
     return Bill(np.array(position), np.array(cost), problem.labels)
 
 
+@pytest.mark.filterwarnings("ignore:Setting penalty=None:UserWarning")
 def test_lasso_is_scikit_learns_path_and_drops_features() -> None:
     """A large penalty drops the useless feature and then all, no penalty keeps all; the choice has the best score of all."""
     problem = make_problem()

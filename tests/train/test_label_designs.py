@@ -259,7 +259,9 @@ def test_a_floor_on_recall_and_accuracy_is_met_at_other_thresholds() -> None:
 # The knee
 
 
-FIGURES = st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.1, 10.0))
+# No subnormal ones: no count of rows has such a share, and the bounds of old versions of scipy are NaN there.
+SHARE_FIGURES = st.floats(0.0, 1.0, allow_subnormal=False)
+FIGURES = st.tuples(SHARE_FIGURES, SHARE_FIGURES, st.floats(0.1, 10.0))
 
 
 @settings(deadline=None)

@@ -367,7 +367,10 @@ def test_lists_of_a_parquet_file(tmp_path: Path, *, is_fixed: bool) -> None:
     kind = pa.list_(pa.float64(), WIDTH) if is_fixed else pa.list_(pa.float64())
     path = tmp_path / "table.parquet"
     columns = {"a": table["a"], "words": pa.array(words, kind), "b": table["b"], "label": labels}
-    pq.write_table(pa.table(columns), path, row_group_size=50)
+    try:
+        pq.write_table(pa.table(columns), path, row_group_size=50)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow cannot write missing lists of a fixed size")
     source, other = (read_source({None: str(one)}, Columns()) for one in (path, csv_path))
     np.testing.assert_array_equal(source.table.columns["words"], other.table.columns["words"])
     kept = read_source({None: str(path)}, Columns(drop_labels=("other",)))
