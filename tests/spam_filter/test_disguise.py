@@ -20,6 +20,11 @@ def page(body: str) -> Mail:
     "word",
     [
         "mort\u200bgage",
+        "mort\x01gage",
+        "mort\ufe20gage",
+        "mort\U0001d173gage",
+        "\u24a8ortg\u249cge",
+        "mo\u027dtga\u0260\u025b",
         "mort\u00adgage",
         "m\u043ertg\u0430g\u0435",
         "\uff4dortgage",

@@ -26,7 +26,6 @@ TEXT_FEATURES: Final = (
     "text_hidden",
     "text_disguised",
     "html_share",
-    "attachments",
 )
 LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric")
 
@@ -50,7 +49,6 @@ def text_features(mail: Mail) -> Mapping[str, float | bool]:
         "text_hidden": share(len(mail.page.hidden), length),
         "text_disguised": math.log1p(1000 * share(mail.words.disguised, length)),
         "html_share": share(len(mail.html), len(mail.html) + len(mail.plain)),
-        "attachments": math.log1p(sum(part.attached for part in mail.parts)),
     }
 
 

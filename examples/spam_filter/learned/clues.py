@@ -6,9 +6,11 @@ guessed and looked up, so keep a store as you keep the mail it was learnt from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Set as AbstractSet
 from hashlib import blake2b
 from itertools import chain, pairwise
+from typing import Final
 
 from spam_filter.message.address import registered_domain
 from spam_filter.message.disguise import undo_disguise
@@ -32,6 +34,8 @@ __all__ = [
     "subject_clues",
     "word_clues",
 ]
+
+_HOST_END: Final = re.compile(r"[/?#\\]")
 
 
 def clue(kind: str, text: str) -> int:
@@ -100,7 +104,8 @@ def link_hosts(mail: Mail) -> list[str]:
 def _read_hosts(links: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for link in links:
-        host = link.lower().partition("/")[0].partition("?")[0].rpartition("@")[2].partition(":")[0].rstrip(".,;")
+        # A user name may stand before the host, but nothing of what follows it.
+        host = _HOST_END.split(link.lower(), maxsplit=1)[0].rpartition("@")[2].partition(":")[0].rstrip(".,;")
         if host:
             found[host] = None
     return list(found)

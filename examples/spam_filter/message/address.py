@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-__all__ = ["NOBODY", "Address", "parse_date", "read_address", "read_addresses", "registered_domain"]
+from spam_filter.message.decoding import decode_words
+
+__all__ = ["NOBODY", "Address", "parse_date", "read_address", "read_addresses", "read_mailbox", "registered_domain"]
 
 # Python's own reader of addresses goes into recursion for nested comments; this one takes what looks like an address.
 _ADDRESS: Final = re.compile(r"([^\s<>@,;:\"()\[\]]{1,64})@([^\s<>@,;:\"()\[\]]{1,255})")
 _VALUE_CHARACTERS: Final = 4_000
+# Quoted text and comments: an address within them is a name.
+_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.){0,500}"|\([^()]{0,500}\)')
 # Public suffixes of two labels that are common enough to matter; a wrong guess merges or divides reputations, nothing worse.
 _SECOND_LEVEL: Final = frozenset({"ac", "co", "com", "edu", "gov", "net", "ne", "or", "org"})
 
@@ -69,6 +73,22 @@ def read_address(value: str) -> Address:
     """Return the first address in a header value, or `NOBODY`."""
     found = read_addresses(value, 1)
     return found[0] if found else NOBODY
+
+
+def read_mailbox(value: str) -> Address:
+    """Return whom a From field names: the address that mail programs reply to, with its name decoded; or `NOBODY`.
+
+    Examples
+    --------
+    >>> read_mailbox('"ceo@bank.example" <a@x.org>'), read_mailbox("=?utf-8?q?b=40y.example?= <a@x.org>").host
+    (Address(name='ceo@bank.example', local='a', host='x.org'), 'x.org')
+    """
+    bare = _NAMES.sub(" ", value[:_VALUE_CHARACTERS])
+    # What is in angle brackets comes before what only looks like an address.
+    candidates = (bare[bare.find("<") :] if "<" in bare else "", bare, decode_words(value))
+    found = next((address for text in candidates if (address := read_address(text)) is not NOBODY), NOBODY)
+    end = value.lower().rfind(str(found))
+    return replace(found, name=decode_words(value[: max(end, 0)]).strip(' ",<>;')) if found is not NOBODY else NOBODY
 
 
 def registered_domain(host: str) -> str:

@@ -9,16 +9,22 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["decode_text", "decode_transfer", "decode_words"]
+__all__ = ["decode_text", "decode_transfer", "decode_words", "is_charset_readable"]
 
 # These are codecs of Python, but no mail is written in them, and some take time that grows with the square of the length.
 _EXCLUDED_CODECS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 # Codecs in which bytes that look like ASCII may be something else.
 _NOT_ASCII: Final = ("utf-16", "utf-32", "utf_16", "utf_32", "iso2022", "hz")
+# Other names of two bytes for each letter, which Python does not know.
+_TWO_BYTES: Final = frozenset({"ucs-2", "iso-10646-ucs-2", "csunicode", "unicode"})
+_BYTE_ORDERS: Final = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _LOOKED_AT: Final = 1_000
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _NOT_IN_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
+# Longer than any word of a footer.
+_LONG_RUN: Final = re.compile(rb"[A-Za-z0-9+/]{60}")
 _PADDING: Final = re.compile(rb"=+")
+_SOFT_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 _ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
 _BETWEEN_WORDS: Final = re.compile(r"(\?=)\s{1,20}(?==\?)")
 
@@ -38,12 +44,12 @@ def decode_text(content: bytes, charset: str = "") -> str:
     >>> decode_text(b"caf\xc3\xa9"), decode_text(b"caf\xe9", "utf-8"), decode_text(b"caf\xe9", "no-such-charset")
     ('café', 'café', 'café')
     """
-    codec = _python_codec(charset.lower())
-    if not codec and content.count(0, 0, _LOOKED_AT) > min(len(content), _LOOKED_AT) // 4:
-        # Two bytes for each letter, under a name that Python does not know.
-        codec = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
+    codec = _two_byte_codec(content, charset.lower()) or _python_codec(charset.lower())
     if content.isascii() and not codec.startswith(_NOT_ASCII):
         return content.decode("ascii")
+    if codec.startswith(_NOT_ASCII):
+        # Read as another charset, one bad letter would make all others unreadable.
+        return content.decode(codec, "replace").removeprefix("\ufeff")
     for name in (codec, "utf-8"):
         if name:
             try:
@@ -51,6 +57,26 @@ def decode_text(content: bytes, charset: str = "") -> str:
             except (UnicodeError, ValueError):
                 continue
     return content.decode("latin-1")
+
+
+def is_charset_readable(charset: str) -> bool:
+    """Return whether text in a charset is read; under the names of UTF-7 other letters are read than mail programs show."""
+    try:
+        return not charset.isascii() or "\0" in charset or codecs.lookup(charset).name != "utf-7"
+    except LookupError:
+        return "utf-7" not in charset.lower()
+
+
+def _two_byte_codec(content: bytes, charset: str) -> str:
+    """Return the codec of text with two bytes for each letter, whatever the message says; an empty one for other text."""
+    for mark, codec in _BYTE_ORDERS:
+        if content.startswith(mark):
+            return codec
+    shown = content[:_LOOKED_AT]
+    zeros = shown.count(0)
+    if zeros > len(shown) // 4 and not _python_codec(charset).startswith(("utf-32", "utf_32")):
+        return "utf-16-be" if shown[::2].count(0) > zeros / 2 else "utf-16-le"
+    return "utf-16-le" if charset in _TWO_BYTES or _python_codec(charset) == "utf-16" else ""
 
 
 @lru_cache(maxsize=256)
@@ -91,10 +117,12 @@ def decode_transfer(content: bytes, encoding: str) -> bytes:
     if encoding == "base64":
         first, padding, rest = content.partition(b"=")
         # What follows the padding may be plain, such as the footer of a mailing list, or another run, which mail programs read.
-        runs = [first, *_PADDING.split(rest)] if padding and not _NOT_IN_BASE64.search(rest) else [first]
+        is_footer = _NOT_IN_BASE64.search(rest) is not None and _LONG_RUN.search(rest) is None
+        runs = [first, *_PADDING.split(rest)] if padding and not is_footer else [first]
         return b"".join(map(_decode_run, runs))
     if encoding == "quoted-printable":
-        return quopri.decodestring(content)
+        # Spaces at the end of a line are not part of it.
+        return quopri.decodestring(_SOFT_BREAK.sub(b"=", content))
     return content
 
 

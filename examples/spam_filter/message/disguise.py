@@ -16,12 +16,13 @@ __all__ = ["PlainWords", "undo_disguise"]
 
 # Zero-width and other characters without a shape: in the middle of a word they only cut it.
 _INVISIBLE: Final = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0e-\x1f\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 _MARKS: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 # Wide, bold, circled and other fancy forms of Latin letters.
-_FANCY: Final = re.compile("[\uff21-\uff5a\u24b6-\u24e9\u2100-\u214f\U0001d400-\U0001d7ff\U0001f130-\U0001f189]+")
+_FANCY: Final = re.compile("[\u249c-\u24b5\uff21-\uff5a\u24b6-\u24e9\u2100-\u214f\U0001d400-\U0001d7ff\U0001f130-\U0001f189]+")
 # Bounded, as all patterns here are: a text may be one long word.
 _LETTERS: Final = re.compile(r"[^\W\d_]{1,60}")
 # Marks are put in order by a sort that takes the square of their number: in short pieces that is little.
@@ -49,6 +50,16 @@ _LIKE: Final = dict(
         strict=True,
     )
 )
+# Letters with a hook, a bar or a tail that Unicode does not take apart, by their names.
+_LATIN_NAME: Final = re.compile(r"LATIN (SMALL|CAPITAL) LETTER (?:OPEN |TURNED |REVERSED |DOTLESS |SCRIPT )?([A-Z])(?: WITH .+)?")
+_TAILED: Final = {
+    code: found[2] if found[1] == "CAPITAL" else found[2].lower()
+    for code in (*range(0x180, 0x2B0), *range(0x1D00, 0x1DC0), *range(0x2C60, 0x2C80), *range(0xA720, 0xA800))
+    if (found := _LATIN_NAME.fullmatch(unicodedata.name(chr(code), "")))
+}
+_SHAPES: Final = _TAILED | _LIKE
+# Unicode takes these for a letter between brackets.
+_BRACKETED: Final = {0x249C + place: letter for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
 # The shortest end of one: most texts have none, and the long pattern is slow.
 _APART: Final = re.compile(r"([ ._*~|/-])[^\W_]\1[^\W_](?![^\W_])")
 _SET_APART: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:([ ._*~|/-])[^\W_])(?:\1[^\W_]){1,30}(?![^\W_])")
@@ -88,11 +99,15 @@ def undo_disguise(text: str) -> PlainWords:
     """
     disguised = joined = 0
     # Line by line: no word goes over the end of one, and most lines are plain where a text is not.
-    if not text.isascii():
-        text, disguised = _change_lines(text, lambda line: None if line.isascii() else _undo_letters(line))
+    if _is_changed(text):
+        text, disguised = _change_lines(text, lambda line: _undo_letters(line) if _is_changed(line) else None)
     if _APART.search(text):
         text, joined = _change_lines(text, lambda line: _SET_APART.subn(_join, line) if _APART.search(line) else None)
     return PlainWords(_DIGIT_WITHIN.sub(_read_digit, text), disguised + joined)
+
+
+def _is_changed(text: str) -> bool:
+    return not text.isascii() or _CONTROL.search(text) is not None
 
 
 def _change_lines(text: str, change: Callable[[str], tuple[str, int] | None]) -> tuple[str, int]:
@@ -108,13 +123,14 @@ def _change_lines(text: str, change: Callable[[str], tuple[str, int] | None]) ->
 def _undo_letters(text: str) -> tuple[str, int]:
     text, invisible = _INVISIBLE.subn("", text)
     count = invisible + len(_FANCY.findall(text))
+    text = text.translate(_BRACKETED)
 
     def latin(found: re.Match[str]) -> str:
         nonlocal count
         word = found[0]
         if word.isascii():
             return word
-        shaped = word.translate(_LIKE)
+        shaped = word.translate(_SHAPES)
         if not shaped.isascii():
             return word
         count += 1

@@ -13,6 +13,8 @@ __all__ = ["HeaderBlock", "parameter", "read_header"]
 
 _FIELD_END: Final = re.compile(r"\n(?![ \t])")
 _NAME_CHARACTERS: Final = 200
+# The first line of a message in an mbox file.
+_MAILBOX_LINE: Final = ("From ", ">From ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,13 @@ class HeaderBlock:
         (name in lower case, value without folds), in order.
     body
         Where the body begins in the bytes.
+    malformed
+        Whether a line of it is not a field: some mail programs take that line for the beginning of the body.
     """
 
     fields: tuple[tuple[str, str], ...]
     body: int
+    malformed: bool = False
 
     def get(self, name: str) -> str:
         """Return the value of the first field with a name (in lower case), an empty text if there is none."""
@@ -55,8 +60,8 @@ def read_header(content: bytes, start: int = 0) -> HeaderBlock:
     Examples
     --------
     >>> block = read_header(b"Subject: a\r\n  fold\r\nno field\r\nTo: b\r\n\r\nbody")
-    >>> block.fields, block.body
-    ((('subject', 'a fold'), ('to', 'b')), 39)
+    >>> block.fields, block.body, block.malformed
+    ((('subject', 'a fold'), ('to', 'b')), 39, True)
     """
     if content[start : start + 1] in (b"\n", b"\r"):
         # An empty line at once: no field at all.
@@ -66,13 +71,16 @@ def read_header(content: bytes, start: int = 0) -> HeaderBlock:
     if "\r" in block:
         block = block.replace("\r\n", "\n").replace("\r", "\n")
     fields = []
-    for line in _FIELD_END.split(block, HEADER_FIELDS)[:HEADER_FIELDS]:
+    malformed = False
+    for number, line in enumerate(_FIELD_END.split(block, HEADER_FIELDS)[:HEADER_FIELDS]):
         name, colon, value = line.partition(":")
         name = name.rstrip()
         # A name is one word; with anything else before the colon, the line is not a field.
         if colon and len(name.split()) == 1 and len(name) <= _NAME_CHARACTERS:
             fields.append((name.lower(), " ".join(value.split()) if "\n" in value else value.strip()))
-    return HeaderBlock(tuple(fields), body)
+        elif line.strip() and not (number == 0 and line.startswith(_MAILBOX_LINE)):
+            malformed = True
+    return HeaderBlock(tuple(fields), body, malformed)
 
 
 def _end(content: bytes, start: int) -> tuple[int, int]:

@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from html import unescape
 from typing import Final, Literal
 
-from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses
+from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses, read_mailbox
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.disguise import PlainWords, undo_disguise
 from spam_filter.message.header_block import HeaderBlock, read_header
@@ -97,10 +98,15 @@ class Mail:
     @cached_property
     def sender(self) -> Address:
         """The address in From, with its name decoded; else that of the envelope."""
-        found = read_address(decode_words(self.headers.get("from")[:2000]))
+        found = read_mailbox(self.headers.get("from")[:2000])
         if found is NOBODY and self.envelope is not None:
             return read_address(self.envelope.sender)
         return found
+
+    @cached_property
+    def claimed_senders(self) -> tuple[Address, ...]:
+        """Everything that looks like an address in From, in names and in further From fields, too."""
+        return tuple(read_addresses(",".join(decode_words(value[:2000]) for value in self.headers.all("from"))))
 
     @cached_property
     def reply_to(self) -> Address:
@@ -133,8 +139,12 @@ class Mail:
         return self.mime.leaves
 
     @cached_property
+    def _plain_parts(self) -> str:
+        return self._join_parts("plain")[:TEXT_CHARACTERS]
+
+    @cached_property
     def _plain_and_footer(self) -> tuple[str, str]:
-        return split_footer(self._join_parts("plain")[:TEXT_CHARACTERS])
+        return split_footer(self._plain_parts)
 
     @property
     def plain(self) -> str:
@@ -170,8 +180,11 @@ class Mail:
     def is_read_whole(self) -> bool:
         """Whether nothing that a reader may see was left out by a limit, or is in a text so long that it is only sampled."""
         is_header_whole = len(self.headers.fields) < HEADER_FIELDS and self.headers.body < HEADER_BYTES
-        is_text_whole = len(self.text) < KNOWN_CHARACTERS and len(self.html) < TEXT_CHARACTERS
-        return is_header_whole and is_text_whole and self.mime.complete
+        is_source_whole = len(self._plain_parts) < TEXT_CHARACTERS and len(self.html) < TEXT_CHARACTERS
+        # With several senders or subjects, mail programs differ in which they show.
+        is_header_clear = all(len(self.headers.all(name)) <= 1 for name in ("from", "subject"))
+        is_text_known = len(self.text) < KNOWN_CHARACTERS
+        return is_header_whole and is_header_clear and is_source_whole and is_text_known and self.mime.complete
 
     @cached_property
     def words(self) -> PlainWords:
@@ -181,7 +194,8 @@ class Mail:
     @cached_property
     def links(self) -> tuple[str, ...]:
         """What its links point at, without the scheme."""
-        return _find_links(self.plain, self.html)
+        # Characters of an address may be written as entities.
+        return _find_links(self.plain, unescape(self.html) if "&#" in self.html else self.html)
 
     @cached_property
     def footer_links(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Cheap text from HTML, in time that grows with its length alone; `page` has a real parser for those who need to know more.
 
 As a reader sees it: tags within a line leave no gap, so that a word cut in pieces by them is whole again, and comments are gone.
-Text that is hidden by a style is kept apart, and kept: where a pattern is wrong about what a reader sees, nothing is lost.
+Text that is hidden by a style is kept apart, and kept: where a pattern is wrong about what a reader sees, nothing is lost. So is
+what only some mail programs show: conditional comments, and text that a style sheet writes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ __all__ = ["PageText", "split_page", "strip_tags"]
 
 # No bracket within: where tags never end, each look stops at the next one, and the whole stays linear.
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,15})?([^<>]*)>")
-# What a browser passes over; which of the two begins first counts, since one may be written within the other.
-_UNREAD: Final = re.compile(r"<!--|<(style|script)(?=[\s/>])", re.IGNORECASE)
+# What a browser passes over; what begins first counts, since one may be written within the other. Whole tags come last, many at a
+# time, so that what looks like a beginning within the quotes of an attribute is none. Bounded, and without going back.
+_UNREAD: Final = re.compile(
+    r"<!--(\[if)?|<(style|script|title|textarea|xmp|iframe|noembed|noframes)(?=[\s/>])"
+    r"|(?:<(?!(?:style|script|title|textarea|xmp|iframe|noembed|noframes)[\s/>])[a-z/][^<>\"']*+"
+    r"(?:(?:\"[^\"]{0,1000}+\"|'[^']{0,1000}+')[^<>\"']*+)*+>[^<]*+)++",
+    re.IGNORECASE,
+)
+_CODE: Final = ("style", "script")
+# Text that a style sheet writes.
+_WRITTEN: Final = re.compile(r"content\s{0,9}:\s{0,9}(?:\"([^\"]{1,500})|'([^']{1,500}))", re.IGNORECASE)
 _COMMENT_END: Final = re.compile(r"--!?>")
 _HIDING: Final = re.compile(
     r"display:none|visibility:hidden|visibility:collapse|font-size:0*[01]?(?:\.\d+)?(?:px|pt|em|rem|%)?(?:[;\"'!]|$)"
@@ -107,28 +117,48 @@ def _hides(attributes: str) -> bool:
 
 
 def _remove_unread(text: str) -> tuple[str, str]:
-    """Return a page without comments, styles and scripts, and what follows the beginning of one that does not end."""
+    """Return a page without comments, styles and scripts, and what of these a reader may see after all.
+
+    That is the text that a style writes, comments that some mail programs read, and what follows one that does not end.
+    """
     kept: list[str] = []
+    seen: list[str] = []
     at = 0
     lowered = ""
+    endless: set[str] = set()
     in_tag = False
     while found := _UNREAD.search(text, at):
-        start = found.start()
+        start, name = found.start(), (found[2] or "").lower()
         kept.append(text[at:start])
         opened, closed = text.rfind("<", at, start), text.rfind(">", at, start)
         # Within a tag it is part of an attribute.
         in_tag = opened > closed or (in_tag and closed < 0)
-        if in_tag:
+        at = found.end()
+        if not name and not found[0].startswith("<!--"):
+            in_tag = False
             kept.append(found[0])
-            at = found.end()
-        elif found[1]:
+        elif in_tag:
+            kept.append(found[0])
+        elif name in _CODE:
             lowered = lowered or text.lower()
-            at = lowered.find("</" + found[1].lower(), found.end())
+            at = lowered.find("</" + name, found.end())
+            seen += [one[1] or one[2] for one in _WRITTEN.finditer(text, found.end(), max(at, 0))]
+        elif name:
+            # Nothing in it is a comment.
+            lowered = lowered or text.lower()
+            end = -1 if name in endless else lowered.find("</" + name, found.end())
+            if end < 0:
+                # It has no end further on either: one look is enough.
+                endless.add(name)
+            at = max(end, found.end())
+            kept.append(text[start:at])
         else:
             # Two dashes of the beginning may be those of the end.
-            end = _COMMENT_END.search(text, start + 2)
-            at = -1 if end is None else end.end()
+            ending = _COMMENT_END.search(text, start + 2)
+            at = -1 if ending is None else ending.end()
+            if found[1]:
+                seen.append(text[found.end() : at])
         if at < 0:
-            return "".join(kept), text[found.end() :]
+            return "".join(kept), " ".join([*seen, text[found.end() :]])
     kept.append(text[at:])
-    return "".join(kept), ""
+    return "".join(kept), " ".join(seen)

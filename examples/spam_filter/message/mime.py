@@ -10,20 +10,30 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from spam_filter.message.decoding import decode_text, decode_transfer
+from spam_filter.message.decoding import decode_text, decode_transfer, is_charset_readable
 from spam_filter.message.header_block import HeaderBlock, parameter, read_header
 from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
 
 __all__ = ["MimeParts", "Part", "split_parts"]
 
-# Kinds that say nothing of what is in a part: mail programs look at the content, and show what is text.
-_ANY_KIND: Final = ("application/octet-stream", "application/xhtml+xml", "application/unknown")
+# Pictures, sounds, signatures and documents: nothing that a mail program shows as text. Of all other kinds it looks at the
+# content, and so it is done here.
+_NO_TEXT: Final = re.compile(
+    r"(?:image/(?!svg)|audio/|video/|font/"
+    r"|application/(?:pgp-signature|x-pkcs7-signature|pkcs7-signature|pdf|zip|x-zip-compressed|gzip|x-gzip|msword|vnd\.))"
+)
 # The whole message, in a form that is not read here.
-_SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime")
-_ENCODINGS: Final = ("", "7bit", "8bit", "binary", "base64", "quoted-printable")
+_SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef")
+_MESSAGES: Final = ("message/rfc822", "message/global", "message/news")
+_PLAIN_ENCODINGS: Final = ("", "7bit", "8bit", "binary")
+_ENCODINGS: Final = (*_PLAIN_ENCODINGS, "base64", "quoted-printable")
 _LOOKED_AT: Final = 2_000
+# Text has hardly any of these, other content has many.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1)\b", re.IGNORECASE)
+_MAX_CONTROL_SHARE: Final = 0.02
+_BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1|svg)\b", re.IGNORECASE)
+_SCRIPT: Final = re.compile(r"<script\b", re.IGNORECASE)
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
 
@@ -58,9 +68,15 @@ class Part:
     @property
     def is_readable(self) -> bool:
         """Whether all of it can be read, or nothing of it is to be read."""
-        if self.reads_as:
-            return len(self.content) <= PART_BYTES and self.encoding in _ENCODINGS and self.charset.lower() != "utf-7"
-        return self.kind not in _SEALED
+        if self.kind.startswith("multipart/"):
+            # Its parts were not found; a mail program may find them.
+            return not self.content.strip()
+        if self.kind in _SEALED or not self.reads_as:
+            return self.kind not in _SEALED
+        is_decoded = len(self.content) <= PART_BYTES and self.encoding in _ENCODINGS and is_charset_readable(self.charset)
+        # A page that is opened from an attachment may write itself.
+        writes_itself = self.attached and self.reads_as == "html" and _SCRIPT.search(self.text()) is not None
+        return is_decoded and not writes_itself
 
     def text(self) -> str:
         """Return the text of the part, up to the limit."""
@@ -100,7 +116,8 @@ def split_parts(raw: bytes, header: HeaderBlock) -> MimeParts:
         head, body, depth = waiting.pop()
         declared = head.get("content-type")
         kind = _kind_of(declared)
-        inner = _child_parts(kind, declared, body)
+        inner = _child_parts(kind, declared, _encoding_of(head), body)
+        complete = complete and not head.malformed and not _is_ambiguous(head, kind, declared)
         if inner and depth < PART_DEPTH:
             complete = complete and len(inner) < PARTS
             blocks = [(read_header(part), part) for part in inner[:PARTS]]
@@ -118,10 +135,25 @@ def _kind_of(declared: str) -> str:
     return kind if "/" in kind else "text/plain"
 
 
-def _child_parts(kind: str, declared: str, body: bytes) -> list[bytes]:
+def _encoding_of(head: HeaderBlock) -> str:
+    return head.get("content-transfer-encoding").partition(";")[0].strip().lower()
+
+
+def _is_ambiguous(head: HeaderBlock, kind: str, declared: str) -> bool:
+    """Return whether mail programs may disagree with the reading here about what the parts are."""
+    if len(head.all("content-type")) > 1 or len(head.all("content-transfer-encoding")) > 1:
+        return True
+    if not kind.startswith("multipart/"):
+        return False
+    # Twice, in pieces (RFC 2231), or with quoted characters in it.
+    boundaries = declared.lower().count("boundary")
+    return boundaries > 1 or "boundary*" in declared.lower() or "\\" in declared or _encoding_of(head) not in _PLAIN_ENCODINGS
+
+
+def _child_parts(kind: str, declared: str, encoding: str, body: bytes) -> list[bytes]:
     """Return the parts within a container, none for a leaf."""
-    if kind == "message/rfc822":
-        return [body]
+    if kind in _MESSAGES:
+        return [decode_transfer(body, encoding)]
     boundary = parameter(declared, "boundary") if kind.startswith("multipart/") else ""
     return _split_at_boundary(body, b"--" + boundary.encode("utf-8", "replace")) if boundary else []
 
@@ -162,17 +194,21 @@ def _trim_line_end(part: bytes) -> bytes:
 def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     disposition = head.get("content-disposition").lower()
     attached = disposition.startswith("attachment") or not kind.startswith(("text/", "multipart/", "message/"))
-    encoding = head.get("content-transfer-encoding").partition(";")[0].strip().lower()
+    encoding = _encoding_of(head)
     reads_as: Literal["html", "plain", ""] = "html" if kind == "text/html" else "plain"
-    if kind in _ANY_KIND or (declared and "/" not in declared.partition(";")[0]):
-        reads_as = _look_at(decode_transfer(body[:_LOOKED_AT], encoding))
-    elif attached and not kind.startswith("text/"):
+    if _NO_TEXT.match(kind):
         reads_as = ""
+    elif not kind.startswith(("text/", "multipart/", "message/")) or (declared and "/" not in declared.partition(";")[0]):
+        reads_as = _look_at(body, encoding)
     return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, body)
 
 
-def _look_at(content: bytes) -> Literal["html", "plain", ""]:
-    """Return what kind of text some bytes are; an empty string if they are none."""
-    if not content.strip() or _CONTROL.search(content):
+def _look_at(body: bytes, encoding: str) -> Literal["html", "plain", ""]:
+    """Return what kind of text a body is; an empty string if it is none."""
+    # Mostly its beginning shows that; there may be space before it.
+    content = decode_transfer(body[:_LOOKED_AT], encoding).lstrip() or decode_transfer(body[:PART_BYTES], encoding).lstrip()
+    content = content[:_LOOKED_AT]
+    controls = len(_CONTROL.findall(content))
+    if not content or (controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)):
         return ""
-    return "html" if _PAGE.search(content) else "plain"
+    return "html" if _PAGE.search(_CONTROL.sub(b"", content)) else "plain"

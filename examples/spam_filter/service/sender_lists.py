@@ -3,7 +3,8 @@
 A file has one address or domain on each line (a domain stands for its subdomains too; ``#`` begins a comment). A message is
 looked up by the address in From and by the sender of its envelope. Neither is authenticated, and anyone can write either:
 
-- **block**: the message is ``spam``. Nobody gains by forging a blocked sender.
+- **block**: the message is ``spam``. Nobody gains by forging a blocked sender, so addresses in a name or in a second From field
+  are looked up, too.
 - **allow**: the message is ``unsure`` where it would have been ``spam``, so that a person sees it. It is never made ``ham``:
   whoever knows an allowed sender can forge it.
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from spam_filter.message.address import read_address
+from spam_filter.message.address import Address, read_address
 from spam_filter.message.mail import Mail
 from spam_filter.service.settings import SettingsError
 from spam_filter.service.verdict import Verdict
@@ -59,18 +60,17 @@ class SenderLists:
         """Return the verdict that the lists make of one."""
         if not self.allow and not self.block:
             return verdict
-        names = set(_names(mail))
-        if not names.isdisjoint(self.block):
+        envelope = () if mail.envelope is None else (read_address(mail.envelope.sender),)
+        if not self.block.isdisjoint(_names((mail.sender, *mail.claimed_senders, *envelope))):
             return replace(verdict, status="spam", listed="block", note="")
-        if not names.isdisjoint(self.allow):
+        if not self.allow.isdisjoint(_names((mail.sender, *envelope))):
             return replace(verdict, status="unsure" if verdict.status == "spam" else verdict.status, listed="allow")
         return verdict
 
 
-def _names(mail: Mail) -> Iterable[str]:
-    """Yield the addresses of the sender, and the domains that each is in."""
-    envelope = mail.envelope
-    for address in (mail.sender, *(() if envelope is None else (read_address(envelope.sender),))):
+def _names(addresses: Iterable[Address]) -> Iterable[str]:
+    """Yield addresses, and the domains that each is in."""
+    for address in addresses:
         if address.host:
             yield str(address)
             labels = address.host.split(".")
