@@ -60,9 +60,6 @@ def _check_features(manifest: Manifest) -> Iterator[ManifestFault]:
         yield from _check_width(feature, manifest.schema_version, path)
         yield from _check_kind(feature, path)
     prices = [feature.cost for feature in manifest.features] + [group.cost for group in manifest.groups]
-    if not any(prices):
-        message = "all costs are zero, so no design is cheaper than another. Give some feature a cost above 0"
-        yield ManifestFault("$.features", message)
     try:
         math.fsum(prices)
     except OverflowError:

@@ -79,7 +79,7 @@ class CsvRows:
                     "".join(fields).encode()
                     return list(fields)
         except (csv.Error, UnicodeEncodeError) as error:
-            detail = "bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
+            detail = "bytes that are not UTF-8. Save it as UTF-8 text" if isinstance(error, UnicodeEncodeError) else str(error)
             raise InputError(f"{self.path}: line {self._reader.line_num}: not readable as UTF-8 CSV: {detail}") from None
         return []
 

@@ -28,9 +28,12 @@ def is_missing_text(text: str, words: frozenset[str] = MISSING_WORDS) -> bool:
 def parse_missing_words(text: str) -> frozenset[str]:
     """Read words as a command takes them, separated by commas; an empty text means that only empty fields are missing.
 
+    A whole number stands also for its spelling with a decimal point, which is how data frames write a column with gaps.
+
     Examples
     --------
-    >>> sorted(parse_missing_words("?, Unknown")), parse_missing_words("")
-    (['?', 'unknown'], frozenset())
+    >>> sorted(parse_missing_words("?, Unknown")), sorted(parse_missing_words("-999")), parse_missing_words("")
+    (['?', 'unknown'], ['-999', '-999.0'], frozenset())
     """
-    return frozenset(word.strip().lower() for word in text.split(",") if word.strip())
+    words = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
+    return words.union(f"{word}.0" for word in words if word.removeprefix("-").isdecimal())

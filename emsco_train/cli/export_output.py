@@ -27,7 +27,9 @@ __all__ = ["format_export"]
 def format_export(exported: RunExport, out: str, requirements: Requirements, sure: float | None) -> list[str]:
     """Return the lines about a bundle that was written to a folder for some requirements, with bounds at the level `sure`."""
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
-    unit, full, cost = problem.costs.unit, problem.full_cost, expected.cost
+    unit, full, counts = problem.costs.unit, problem.full_cost, Counts.of_expected(expected)
+    # Exits and labels are counted by rows; the figures above are not, where rows have weights.
+    by_rows = "" if expected.weighted is None else " (by rows, whatever their weight)"
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
     rejected = percent(expected.rows - expected.accepted, expected.rows)
     splits = ", ".join(split.name for split in exported.export.verified)
@@ -43,20 +45,20 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
         lines.append(f"{'':<12} bounds at sure {sure:g}: {bounds}")
     # They are the same figures where there are no other rows.
     if expected.split != problem.validation.name:
-        lines.append(_format_figures(expected.split, Counts.of_expected(expected), unit))
+        lines.append(_format_figures(expected.split, counts, unit))
     if expected.likely is not None:
         lines.append(f"likely       {describe_likely(expected.likely, unit)}")
     everything = f"everything for everyone: {format_number(full)} {unit}"
     lines += [
-        f"cost         {format_costs(cost)}; {everything}, of which {100 * cost.mean / full:.1f} % is spent",
-        f"exits        {', '.join(exits)}, rejected: {rejected}",
+        f"cost         {format_costs(expected.cost)}; {everything}, of which {100 * counts.cost / full:.1f} % is spent",
+        f"exits        {', '.join(exits)}, rejected: {rejected}{by_rows}",
         *describe_certificate(exported.choice.certificate, unit),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
         f"             probabilities within {exported.export.largest:.0e}",
         *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
         *(f"caution      {text}" for text in (*describe_missed_labels(expected.labels), *_missed(exported, requirements))),
-        *("", f"by label, on the {expected.split} rows:", "", *format_labels(expected.labels), ""),
+        *("", f"by label, on the {expected.split} rows{by_rows}:", "", *format_labels(expected.labels), ""),
     ]
     if exported.choice.is_default:
         bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]
@@ -78,7 +80,7 @@ def _missed(exported: RunExport, requirements: Requirements) -> list[str]:
         where, figures, labels = "new", Bounds(likely.coverage, likely.accuracy, likely.cost), []
     elif expected.split != exported.opened.problem.validation.name:
         counts = Counts.of_expected(expected)
-        where, figures = f"the {expected.split}", Bounds(counts.coverage, counts.accuracy, counts.cost / counts.total)
+        where, figures = f"the {expected.split}", Bounds(counts.coverage, counts.accuracy, counts.cost)
         labels = list(expected.labels)
     else:
         return []

@@ -215,7 +215,9 @@ class ColumnSummary:
             # Names and categories are the user's words, and the bundle format cannot hold all of them.
             fault = first_error(error)
             detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
-            raise DataError(f"column {name!r}: {detail}") from None
+            if isinstance(fault.value, str) and not fault.value.isprintable():
+                detail = f"{fault.value!r} holds a line break or another control character, which a bundle cannot hold"
+            raise DataError(f"column {name!r}: {detail}; change the text, or leave the column out") from None
 
 
 def declared_kind(name: str, table: Table, options: FeatureOptions) -> Kind | None:

@@ -43,7 +43,8 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     on_phase(Phase("looking at the table"))
     # Whoever says what a column is, or where it belongs, wants it.
     wanted = {*request.pinned, *request.unknown, *request.increasing, *request.decreasing}
-    findings = list(find_table_faults(read, request.columns.kinds or {}, wanted, min_category=request.min_category))
+    columns = request.columns
+    findings = list(find_table_faults(read, columns.kinds or {}, wanted, columns.missing, min_category=request.min_category))
     source = drop_useless_columns(read, findings)
     _check_names(source)
     request, adapted = _adapt_to_small_table(request, source)

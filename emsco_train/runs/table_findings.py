@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from emsco_runtime.bundle.summary import percent, pluralize
-from emsco_runtime.support.missing_words import is_missing_text
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
@@ -40,16 +40,18 @@ _INDENT = " " * 9
 
 
 def find_table_faults(
-    source: Source, kinds: Collection[str], wanted: Collection[str], *, min_category: int
+    source: Source, kinds: Collection[str], wanted: Collection[str], missing: Collection[str] = (), *, min_category: int
 ) -> tuple[Finding, ...]:
     """Look at the features of a source; columns that no model can learn from are dropped unless the user wants them.
 
-    `kinds` are the columns whose kind the user has said: whether they are numbers or categories is no question then.
+    `kinds` are the columns whose kind the user has said: whether they are numbers or categories is no question then. `missing`
+    are the words that mean a missing value.
     """
     found = check_columns(source.table.columns, source.labels, min_category=min_category)
     asked = [one for one in found if one.column not in kinds or one.kind not in ("codes", "mixed")]
     decided = [_decide_drop(one, is_wanted=one.column in kinds or one.column in wanted) for one in asked]
-    return (*decided, *_find_missing_words(source, [one.column for one in decided if one.is_dropped]))
+    dropped = [one.column for one in decided if one.is_dropped]
+    return (*decided, *_find_missing_words(source, dropped), *_find_unused_words(source, missing))
 
 
 def _decide_drop(finding: Finding, *, is_wanted: bool) -> Finding:
@@ -156,6 +158,18 @@ def _find_missing_words(source: Source, dropped: Collection[str | None]) -> list
     places = _join_names([f"{name} ({pluralize(sum(column.values()), 'row')})" for name, column in found.items()])
     what = f"{', '.join(map(repr, words))} taken as missing in {places}"
     return [Finding("missing words", None, what, "if one of these words means something, name the others with `missing`")]
+
+
+def _find_unused_words(source: Source, missing: Collection[str]) -> list[Finding]:
+    """Return one finding about the user's own words for "missing" that no field holds."""
+    seen = {word.strip().lower() for column in source.missing_words.values() for word in column}
+    # A number counts once, however it is spelt.
+    named = {word.removesuffix(".0") for word in set(missing) - MISSING_WORDS}
+    unused = sorted(named - {word.removesuffix(".0") for word in seen})
+    if not unused:
+        return []
+    remedy = "words are compared with the text of a field; in a Parquet file, write null in place of such a number"
+    return [Finding("missing words", None, f"{', '.join(map(repr, unused))}: in no field of a feature", remedy)]
 
 
 def _join_names(names: Sequence[str]) -> str:

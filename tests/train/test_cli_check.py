@@ -145,6 +145,15 @@ def test_words_for_missing(word: str, share: float, tmp_path: Path, capsys: pyte
     assert int(np.isnan(prepared.source.table.columns["a"]).sum()) == gaps.sum()
 
 
+def test_numbers_for_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number is found as data frames write it, too; a word that no field holds is pointed out."""
+    column = ["-999.0" if row % 5 == 0 else str(value) for row, value in enumerate(numbers(600, 5)[:, 0].tolist())]
+    data = table(tmp_path / "t.csv", extra={"a": column})
+    lines = look(capsys, data, "--missing=-999,unknown")
+    assert "note     '-999.0' taken as missing in a (120 rows)" in lines
+    assert "note     'unknown': in no field of a feature" in lines
+
+
 def test_words_for_missing_in_production(tmp_path: Path) -> None:
     """`emsco-run` takes the same words as missing: a table with words is decided as one with empty fields, row by row."""
     rng = np.random.default_rng(0)

@@ -340,6 +340,17 @@ def test_groups_stay_together(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
     assert sum(map(len, parts)) == len(set(groups))
 
 
+def test_a_design_of_free_features_is_one_like_others(tmp_path: Path) -> None:
+    """Where free features are enough, the cheapest design bills nothing, and is exported and decides as any other."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    target = (frame["a"] + frame["b"] > 0).astype(int)
+    model = EmscoClassifier(costs=[0, 0, 5], threshold=0.7, random_state=0, stages="straight").fit(frame, target)
+    model.use(model.select(min_accuracy=0.8, min_coverage=0.7))
+    assert model.design_.cost == model.cost(frame) == 0
+    assert model.export(tmp_path / "bundle").bundle.manifest.features[0].cost == 0
+
+
 def test_labels_of_numbers_and_text() -> None:
     """Mixed labels are returned as they are, in an array of objects; rejections are -1."""
     X, y = table()
