@@ -76,7 +76,9 @@ def _collect_sets(
     steps = min(n, _MAX_STEPS)
     walks = itertools.islice(paths.walk(start, rules), len(rules) * steps)
     singles = paths.rank_acquisitions()[:_MAX_SINGLES] | start
-    walked = list(_until(deadline, walks, len(rules) * steps, on_step))
+    # A path alone is no design: half of the time is for the fits of its sets on all folds.
+    halfway = None if deadline is None else (time.monotonic() + deadline) / 2
+    walked = list(_until(halfway, walks, len(rules) * steps, on_step))
     sets = _by_size(genes.cover_sets(np.array([*walked, *singles, np.ones(n, dtype=np.bool_)])))
     # The last ones may be left out: small ones are quick, and only those along a path make chains.
     on_paths = {present.tobytes() for present in genes.cover_sets(np.array(walked))} if walked else set()

@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from emsco_train.costs.costs_file import CostGroup
 from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import DesignSpace
 from emsco_train.designs.genes import Genes
+from emsco_train.search import seeding
 from emsco_train.search.searches import run_evolve
 from emsco_train.search.seeding import fit_start, seed_designs
 from emsco_train.search.settings import Settings
@@ -77,6 +79,18 @@ def test_seeds_are_few_and_small_in_a_wide_table() -> None:
     assert 1 <= len(seeds[0]) <= 20
     small = seeds[0][(seeds[0] >= 0).sum(axis=1) <= 12]
     assert any(len(informative & set(np.flatnonzero(design >= 0).tolist())) >= 8 for design in small)
+
+
+def test_half_of_the_time_is_for_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the paths would take, sets of them are fitted before the deadline: a path alone is no design."""
+    ticks = itertools.count()
+    monkeypatch.setattr(seeding, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    problem, _ = wide_problem()
+    bench, steps = Workbench(problem, jobs=1), list[object]()
+    seeds = seed_designs(bench, 0, Genes.of_features(60), Settings().space(60), 60, deadline=40.0, on_step=steps.append)
+    assert len(steps) == 20
+    assert bench.bits.fits >= 20
+    assert len(seeds) > 1
 
 
 def test_seeding_ends_at_the_deadline() -> None:
