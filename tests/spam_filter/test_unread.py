@@ -67,6 +67,7 @@ def in_part(head: bytes, body: bytes = b"please buy this") -> Mail:
         b"Content-Type: html",
         b"Content-Type: text/plain\nContent-Disposition: attachment",
         b"Content-Type: text/html\nContent-Disposition: attachment",
+        b"Content-Type: text/html (a page)",
     ],
 )
 def test_text_is_read_whatever_a_part_is_called(head: bytes) -> None:
@@ -93,9 +94,17 @@ def test_an_attached_message_is_read_in_any_encoding(kind: bytes, encoding: str)
     assert "please buy this" in mail.text
 
 
-def test_words_cut_by_soft_line_breaks_are_whole() -> None:
-    """Space at the end of a line of quoted-printable is not part of it."""
-    assert Mail.parse(b"Content-Transfer-Encoding: quoted-printable\n\nplease b= \nuy this").text == "please buy this"
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (b"Content-Transfer-Encoding: quoted-printable", b"please b= \nuy this"),
+        (b"Content-Type: text/plain; format=flowed; delsp=yes", b"please b \r\nuy this"),
+        (b"Content-Type: text/calendar", b"please b\r\n uy this"),
+    ],
+)
+def test_words_cut_by_soft_line_breaks_are_whole(head: bytes, body: bytes) -> None:
+    """What only breaks lines is no part of the text."""
+    assert Mail.parse(head + b"\n\n" + body).text == "please buy this"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ class Part:
         The transfer encoding in lower case.
     attached
         Whether it is an attachment: something to save rather than to read. Mail programs show text nevertheless.
+    soft_break
+        The characters that break lines of its text without being part of it; empty for none.
     content
         The body, still encoded.
     """
@@ -63,6 +65,7 @@ class Part:
     charset: str
     encoding: str
     attached: bool
+    soft_break: str
     content: bytes
 
     @property
@@ -80,7 +83,8 @@ class Part:
 
     def text(self) -> str:
         """Return the text of the part, up to the limit."""
-        return decode_text(decode_transfer(self.content[:PART_BYTES], self.encoding), self.charset)
+        text = decode_text(decode_transfer(self.content[:PART_BYTES], self.encoding), self.charset)
+        return text.replace("\r\n", "\n").replace(self.soft_break, "") if self.soft_break else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,8 @@ def split_parts(raw: bytes, header: HeaderBlock) -> MimeParts:
 
 def _kind_of(declared: str) -> str:
     """Return the content type; what is none is plain text, as the standard has it."""
-    kind = declared.partition(";")[0].strip().lower()
+    # A comment may follow it.
+    kind = declared.partition(";")[0].partition("(")[0].strip().lower()
     return kind if "/" in kind else "text/plain"
 
 
@@ -200,7 +205,14 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
         reads_as = ""
     elif not kind.startswith(("text/", "multipart/", "message/")) or (declared and "/" not in declared.partition(";")[0]):
         reads_as = _look_at(body, encoding)
-    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, body)
+    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, _soft_break_of(kind, declared), body)
+
+
+def _soft_break_of(kind: str, declared: str) -> str:
+    """Return how lines are folded in calendars and cards (RFC 5545, 6350), and in flowed text whose spaces go (RFC 3676)."""
+    if kind in ("text/calendar", "text/vcard", "text/x-vcard"):
+        return "\n "
+    return " \n" if parameter(declared, "delsp").lower() == "yes" else ""
 
 
 def _look_at(body: bytes, encoding: str) -> Literal["html", "plain", ""]:
