@@ -42,6 +42,8 @@ LIMITS: Mapping[str, float] = {
     "spam behind white space": 0.05,
     "spam behind many parts": 0.05,
     "spam behind a false style": 0.05,
+    "spam in a part of an unknown kind": 0.05,
+    "spam behind a comment within quotes": 0.05,
     "spam in the place of a footer": 0.05,
     # Nothing here is hidden: how much spam a filter by words cannot tell from the ham around it.
     "a line of spam, a link, ham text": 1.0,
@@ -239,6 +241,15 @@ def _behind_style(raw: bytes, text: str) -> bytes:
     return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
 
 
+def _behind_quotes(raw: bytes, text: str) -> bytes:
+    """Begin a comment within the quotes of an attribute before the spam: no browser sees one."""
+
+    def wrap(page: str) -> str:
+        return f"<div>{html.escape(text)}</div><p title='> <!--'>{page}<!-- -->"
+
+    return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
+
+
 def _as_footer(raw: bytes, text: str) -> bytes:
     """Put the beginning of the spam, and its first link, behind a rule as mailing lists have it."""
     message, page = _page_of(raw)
@@ -282,6 +293,10 @@ ATTACKS: Mapping[str, Attack] = {
     "spam behind white space": lambda raw, borrowed, rng: _behind_space(raw, borrowed.text(rng)),
     "spam behind many parts": lambda raw, borrowed, rng: _mixed(raw, borrowed.text(rng), fillers=70, kind="text/html"),
     "spam behind a false style": lambda raw, borrowed, rng: _behind_style(raw, borrowed.text(rng)),
+    "spam in a part of an unknown kind": lambda raw, borrowed, rng: _mixed(
+        raw, borrowed.text(rng), fillers=0, kind="application/x-page"
+    ),
+    "spam behind a comment within quotes": lambda raw, borrowed, rng: _behind_quotes(raw, borrowed.text(rng)),
     "spam in the place of a footer": lambda raw, borrowed, rng: _as_footer(raw, borrowed.text(rng)),
     "a line of spam, a link, ham text": _line_and_link,
 }

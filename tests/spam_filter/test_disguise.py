@@ -25,6 +25,7 @@ def page(body: str) -> Mail:
         "mort\U0001d173gage",
         "\u24a8ortg\u249cge",
         "mo\u027dtga\u0260\u025b",
+        "mort\u0262age",
         "mort\u00adgage",
         "m\u043ertg\u0430g\u0435",
         "\uff4dortgage",

@@ -27,7 +27,7 @@ _FANCY: Final = re.compile("[\u249c-\u24b5\uff21-\uff5a\u24b6-\u24e9\u2100-\u214
 _LETTERS: Final = re.compile(r"[^\W\d_]{1,60}")
 # Marks are put in order by a sort that takes the square of their number: in short pieces that is little.
 _PIECE: Final = 1_000
-# Greek, Cyrillic, Armenian, Cherokee and other letters with the shape of a Latin one.
+# Greek, Cyrillic, Armenian and other letters with the shape of a Latin one.
 _LIKE: Final = dict(
     zip(
         map(
@@ -57,7 +57,17 @@ _TAILED: Final = {
     for code in (*range(0x180, 0x2B0), *range(0x1D00, 0x1DC0), *range(0x2C60, 0x2C80), *range(0xA720, 0xA800))
     if (found := _LATIN_NAME.fullmatch(unicodedata.name(chr(code), "")))
 }
-_SHAPES: Final = _TAILED | _LIKE
+_CHEROKEE: Final = dict(
+    zip(
+        map(
+            ord,
+            "\u13aa\u13f4\u13df\u13a0\u13ac\u13c0\u13bb\u13a5\u13ab\u13e6\u13de\u13b7\u13e2\u13a1\u13da\u13a2\u13d9\u13b3\u13c3",
+        ),
+        "ABCDEGHiJKLMPRSTVWZ",
+        strict=True,
+    )
+)
+_SHAPES: Final = _TAILED | _CHEROKEE | _LIKE
 # Unicode takes these for a letter between brackets.
 _BRACKETED: Final = {0x249C + place: letter for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
 # The shortest end of one: most texts have none, and the long pattern is slow.
