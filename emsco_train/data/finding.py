@@ -8,7 +8,19 @@ from typing import Literal, TypeAlias
 __all__ = ["Finding", "FindingKind"]
 
 FindingKind: TypeAlias = Literal[
-    "empty", "constant", "id", "free text", "date", "many categories", "mixed", "missing words", "codes", "leak", "rows", "labels"
+    "empty",
+    "constant",
+    "id",
+    "free text",
+    "date",
+    "many categories",
+    "alike",
+    "mixed",
+    "missing words",
+    "codes",
+    "leak",
+    "rows",
+    "labels",
 ]
 
 

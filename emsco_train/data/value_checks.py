@@ -10,6 +10,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.formatting import shorten
+from emsco_train.data.alike_texts import find_alike
 from emsco_train.data.finding import Finding
 from emsco_train.support.numbers import is_numeric_text
 
@@ -64,7 +65,7 @@ def check_texts(name: str, texts: list[str], min_category: int, *, has_gaps: boo
             return Finding("id", name, what, "use a smaller `min_category`", is_useless=True)
     rows, different = counts.total(), len(counts)
     if different < _MIN_ID_ROWS or (rows >= _MIN_CATEGORY_ROWS * different and different <= _MANY_CATEGORIES):
-        return None
+        return _check_alike(name, counts)
     are_rare = different > _MAX_RARE_CATEGORIES and rows < _MIN_CATEGORY_ROWS * different
     mixed = _check_mixed(name, counts, is_useless=are_rare)
     if mixed is not None:
@@ -73,9 +74,21 @@ def check_texts(name: str, texts: list[str], min_category: int, *, has_gaps: boo
         return _check_rare_values(name, [text for text in texts if text in counts], different)
     if different > _MANY_CATEGORIES:
         what = f"{different:,} categories in {rows:,} rows"
-        remedy = "the search is faster if those with few rows are joined, such as by `min_category=20`"
+        remedy = (
+            "the search is faster if those with few rows are joined, such as by `min_category=20`; "
+            f"if rows of one value belong together, such as those of a patient, give `group_column={name!r}`"
+        )
         return Finding("many categories", name, what, remedy)
     return None
+
+
+def _check_alike(name: str, counts: Counter[str]) -> Finding | None:
+    alike = find_alike(counts)
+    if not alike:
+        return None
+    shown = "; ".join(", ".join(map(repr, texts)) for texts in alike[:3]) + ("; ..." if len(alike) > 3 else "")
+    what = f"categories that differ only in case or blanks: {shown}"
+    return Finding("alike", name, what, "if they are one category, write it in one way")
 
 
 def _check_rare_values(name: str, texts: list[str], different: int) -> Finding:

@@ -12,6 +12,7 @@ import numpy as np
 
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
+from emsco_train.data.alike_texts import find_alike
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
@@ -103,6 +104,9 @@ def find_label_faults(problem: Problem) -> list[Finding]:
         if str(label).strip() != "-" and is_missing_text(str(label)):
             what = f"label {label!r} ({pluralize(rows, 'row')}) may mean that there is no label"
             findings.append(Finding("labels", None, what, f"if it does, leave these rows out with `drop_labels=({label!r},)`"))
+    for alike in find_alike([str(label) for label in problem.labels]):
+        what = f"labels {', '.join(map(repr, alike))} differ only in case or blanks"
+        findings.append(Finding("labels", None, what, "if they are one label, write it in one way"))
     return findings
 
 

@@ -145,6 +145,19 @@ def test_words_for_missing(word: str, share: float, tmp_path: Path, capsys: pyte
     assert int(np.isnan(prepared.source.table.columns["a"]).sum()) == gaps.sum()
 
 
+def test_texts_that_differ_only_in_case_or_blanks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels and categories that are probably one are pointed out, and stay as they are."""
+    rng = np.random.default_rng(0)
+    shops = rng.choice(["north", "North ", "south"], size=600).tolist()
+    labels = rng.choice(["good", "Good", "bad"], size=600).tolist()
+    rows = list(zip(shops, rng.normal(size=600).tolist(), labels, strict=True))
+    lines = look(capsys, write_rows(tmp_path / "t.csv", ["shop", "a", "label"], rows))
+    (shop,) = (line for line in lines if line.startswith("note     shop:"))
+    assert "differ only in case or blanks" in shop
+    assert "'North '" in shop
+    assert "note     labels 'Good', 'good' differ only in case or blanks" in lines
+
+
 def test_numbers_for_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A number is found as data frames write it, too; a word that no field holds is pointed out."""
     column = ["-999.0" if row % 5 == 0 else str(value) for row, value in enumerate(numbers(600, 5)[:, 0].tolist())]
