@@ -87,7 +87,8 @@ def _encode(column: Array) -> tuple[Ints, int]:
 class DecisionCounts:
     """Counts over the rows decided so far; exits are accepted rows by stage, reasons are those of rejected rows.
 
-    `answers` are the rows whose true label is known, by this label and the one they got, None for a rejected row.
+    `answers` are the rows whose true label is known, by this label and the one they got, None for a rejected row;
+    `unknown_categories` the rows by feature whose category the bundle does not know.
     """
 
     degraded: int = 0
@@ -95,11 +96,12 @@ class DecisionCounts:
     exits: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     answers: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    unknown_categories: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, decisions: GroupedDecisions) -> DecisionCounts:
+    def of(cls, decisions: GroupedDecisions, unknown_categories: Counter[str]) -> DecisionCounts:
         """Count some decisions."""
-        counts = cls()
+        counts = cls(unknown_categories=unknown_categories)
         for group, number in zip(decisions.groups, np.bincount(decisions.group).tolist(), strict=True):
             counts._add_group(group, number)
         return counts
@@ -121,6 +123,7 @@ class DecisionCounts:
         self.exits.update(other.exits)
         self.reasons.update(other.reasons)
         self.answers.update(other.answers)
+        self.unknown_categories.update(other.unknown_categories)
 
     def take_unknown(self, labels: Collection[str]) -> Counter[str]:
         """Take the rows whose true label is none of these out of `answers`, since no answer is right; return them by label."""

@@ -175,7 +175,10 @@ class _ChunkDecider:
             detail = f"{place}: {error.message}. Fix it, or use --on-failure reject or default"
             raise InputError(f"{self.options.rows}: {detail}") from None
         grouped = GroupedDecisions.of(decisions, self.truth.read_labels(columns, len(rows)))
-        return _Answer(format_decisions(chunk.start + rows, grouped), DecisionCounts.of(grouped))
+        unknown = Counter(
+            {name: count for name, reader in self.readers.items() if (count := reader.count_unknown(columns[name]))}
+        )
+        return _Answer(format_decisions(chunk.start + rows, grouped), DecisionCounts.of(grouped, unknown))
 
 
 def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
@@ -211,6 +214,9 @@ def _format_summary(manifest: Manifest, counts: DecisionCounts, out: str) -> str
         lines.append(f"rejected   {', '.join(rejected)}")
     if counts.degraded:
         lines.append(f"degraded   {pluralize(counts.degraded, 'row')} decided with a fallback value")
+    if counts.unknown_categories:
+        features = ", ".join(f"{name} ({pluralize(count, 'row')})" for name, count in counts.unknown_categories.most_common(8))
+        lines.append(f"unknown    categories that training never saw, in {features}: such a value says nothing")
     return "\n".join([*lines, *_format_labels(manifest, counts), f"written    {out}"])
 
 

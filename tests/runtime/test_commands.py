@@ -226,7 +226,9 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     texts = ["1234", "01234", "1_234", "none", "1.5", "inf", "7.0", "7", "a", " a"]
     out = tmp_path / "out.csv"
     rows = write_csv(tmp_path / "rows.csv", "\n".join(["c", *texts]))
-    assert run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out).returncode == 0
+    done = run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out)
+    assert done.returncode == 0
+    assert "unknown    categories that training never saw, in c (6 rows)" in done.stdout
     cascade = Cascade(made)
     with out.open(newline="") as file:
         found = [float(row["confidence"]) for row in csv.DictReader(file)]

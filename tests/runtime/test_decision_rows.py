@@ -54,7 +54,7 @@ def test_lines_are_those_of_single_decisions() -> None:
     assert {line[2] for line in lines} == {"confident", "inconclusive", "acquisition_failed"}
     nothing = GroupedDecisions.of(cascade.decide_columns({name: column[:0] for name, column in columns.items()}), [])
     assert format_decisions(np.arange(0), nothing) == ""
-    assert DecisionCounts.of(nothing) == DecisionCounts()
+    assert DecisionCounts.of(nothing, Counter()) == DecisionCounts()
 
 
 @pytest.fixture(params=["csv", "pyarrow"])
@@ -113,7 +113,7 @@ def test_groups_keep_every_row(
         score = "" if math.isnan(confidence) else repr(float(confidence))
         lines.writerow([10 + row, status, reason, label, score, stages, repr(float(cost)), str(bool(degraded)).lower(), error])
     assert format_decisions(np.arange(10, 10 + len(rows)), grouped) == expected.getvalue()
-    counts = DecisionCounts.of(grouped)
+    counts = DecisionCounts.of(grouped, Counter())
     accepted = decisions.status == "accepted"
     assert counts.rows == len(rows)
     assert counts.degraded == decisions.degraded.sum()
