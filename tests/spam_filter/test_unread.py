@@ -221,6 +221,13 @@ def test_what_was_not_read_is_noticed(message: Unread) -> None:
     assert not Mail.parse(message.raw).is_read_whole
 
 
+def test_the_value_of_a_boundary_may_be_anything() -> None:
+    """The word within it is no second one."""
+    assert Mail.parse(
+        b'Content-Type: multipart/mixed; boundary="Boundary_x"\n\n--Boundary_x\n\nhello\n--Boundary_x--\n'
+    ).is_read_whole
+
+
 def test_ordinary_mail_is_read_whole() -> None:
     """None of the synthetic messages is beyond a limit; some are broken on purpose."""
     whole = [Mail.parse(one.raw).is_read_whole for one in generate(60, seed=3) if b" bundary=" not in one.raw]

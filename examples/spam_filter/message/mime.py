@@ -34,6 +34,7 @@ _MAX_CONTROL_SHARE: Final = 0.02
 _BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1|svg)\b", re.IGNORECASE)
 _SCRIPT: Final = re.compile(r"<script\b", re.IGNORECASE)
+_BOUNDARY: Final = re.compile(r";\s{0,20}boundary(\*?)[\d*]{0,5}\s{0,20}=", re.IGNORECASE)
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
 
@@ -151,8 +152,9 @@ def _is_ambiguous(head: HeaderBlock, kind: str, declared: str) -> bool:
     if not kind.startswith("multipart/"):
         return False
     # Twice, in pieces (RFC 2231), or with quoted characters in it.
-    boundaries = declared.lower().count("boundary")
-    return boundaries > 1 or "boundary*" in declared.lower() or "\\" in declared or _encoding_of(head) not in _PLAIN_ENCODINGS
+    boundaries = _BOUNDARY.findall(declared)
+    is_unclear = len(boundaries) > 1 or "*" in boundaries or "\\" in parameter(declared, "boundary")
+    return is_unclear or _encoding_of(head) not in _PLAIN_ENCODINGS
 
 
 def _child_parts(kind: str, declared: str, encoding: str, body: bytes) -> list[bytes]:
