@@ -116,6 +116,15 @@ def test_typed_columns_are_joined() -> None:
     assert concatenate_columns([whole, np.array([np.nan])]).tolist()[:2] == [1.0, 2.0]  # type: ignore[union-attr]
 
 
+def test_unknown_categories_are_counted_in_columns_of_every_form() -> None:
+    """Text and typed values alike; neither gaps nor values of another type are unknown categories."""
+    texts = ["a", "b", "?", "7.0", "", "b"]
+    reader = FieldReader("categorical", frozenset({"a", "7"}))
+    assert reader.count_unknown(ListColumn(texts)) == 2
+    assert reader.count_unknown(np.array([*texts, 3, None], dtype=object)) == 2
+    assert FieldReader("numeric").count_unknown(ListColumn(["x"])) == 0
+
+
 def test_typed_values_stay_but_for_words() -> None:
     """Numbers of a Parquet file are as they are; text that means "missing" is a gap, unless it is a known category."""
     numbers = np.array([1.0, 2.0])
