@@ -216,7 +216,7 @@ def _format_summary(manifest: Manifest, counts: DecisionCounts, out: str) -> str
         lines.append(f"degraded   {pluralize(counts.degraded, 'row')} decided with a fallback value")
     if counts.unknown_categories:
         features = ", ".join(f"{name} ({pluralize(count, 'row')})" for name, count in counts.unknown_categories.most_common(8))
-        lines.append(f"unknown    categories that training never saw, in {features}: such a value says nothing")
+        lines.append(f"unknown    categories that the bundle does not know, in {features}: they are ignored")
     return "\n".join([*lines, *_format_labels(manifest, counts), f"written    {out}"])
 
 

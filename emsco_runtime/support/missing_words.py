@@ -28,7 +28,7 @@ def is_missing_text(text: str, words: frozenset[str] = MISSING_WORDS) -> bool:
 def parse_missing_words(text: str) -> frozenset[str]:
     """Read words as a command takes them, separated by commas; an empty text means that only empty fields are missing.
 
-    A whole number stands also for its spelling with a decimal point, which is how data frames write a column with gaps.
+    A whole number with and without a decimal point is the same: data frames write one in columns with gaps.
 
     Examples
     --------
@@ -36,4 +36,5 @@ def parse_missing_words(text: str) -> frozenset[str]:
     (['?', 'unknown'], ['-999', '-999.0'], frozenset())
     """
     words = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
-    return words.union(f"{word}.0" for word in words if word.removeprefix("-").isdecimal())
+    numbers = {word.removesuffix(".0") for word in words if word.removesuffix(".0").removeprefix("-").isdecimal()}
+    return words.union(numbers, (f"{number}.0" for number in numbers))

@@ -29,7 +29,7 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
     problem, design, expected = exported.opened.problem, exported.choice.design, exported.export.expected
     unit, full, counts = problem.costs.unit, problem.full_cost, Counts.of_expected(expected)
     # Exits and labels are counted by rows; the figures above are not, where rows have weights.
-    by_rows = "" if expected.weighted is None else " (by rows, whatever their weight)"
+    by_rows = "" if expected.weighted is None else " (by rows, not by weight)"
     exits = [f"stage {place}: {percent(stage.accepted, expected.rows)}" for place, stage in enumerate(expected.stages, start=1)]
     rejected = percent(expected.rows - expected.accepted, expected.rows)
     splits = ", ".join(split.name for split in exported.export.verified)

@@ -16,7 +16,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_checks import check_codes, check_leak
-from emsco_train.data.value_checks import check_numbers, check_texts
+from emsco_train.data.value_checks import check_alike, check_numbers, check_texts
 
 __all__ = ["MAX_SAMPLE", "check_columns"]
 
@@ -63,7 +63,8 @@ def _check_column(name: str, values: Array, target: Ints, min_category: int, tab
     texts = _text_values(values)
     if texts is not None:
         finding = check_texts(name, texts, min_category, has_gaps=len(texts) < len(values))
-        return finding or check_leak(name, _number_values(["" if is_missing(value) else value for value in values]), target)
+        coded = _number_values(["" if is_missing(value) else value for value in values])
+        return finding or check_leak(name, coded, target) or check_alike(name, texts)
     numbers = _to_floats(values)
     if numbers is None:
         return None

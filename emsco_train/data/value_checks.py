@@ -14,7 +14,7 @@ from emsco_train.data.alike_texts import find_alike
 from emsco_train.data.finding import Finding
 from emsco_train.support.numbers import is_numeric_text
 
-__all__ = ["check_numbers", "check_texts"]
+__all__ = ["check_alike", "check_numbers", "check_texts"]
 
 # In fewer rows, different values are no sign of an id.
 _MIN_ID_ROWS = 30
@@ -65,7 +65,7 @@ def check_texts(name: str, texts: list[str], min_category: int, *, has_gaps: boo
             return Finding("id", name, what, "use a smaller `min_category`", is_useless=True)
     rows, different = counts.total(), len(counts)
     if different < _MIN_ID_ROWS or (rows >= _MIN_CATEGORY_ROWS * different and different <= _MANY_CATEGORIES):
-        return _check_alike(name, counts)
+        return None
     are_rare = different > _MAX_RARE_CATEGORIES and rows < _MIN_CATEGORY_ROWS * different
     mixed = _check_mixed(name, counts, is_useless=are_rare)
     if mixed is not None:
@@ -82,13 +82,14 @@ def check_texts(name: str, texts: list[str], min_category: int, *, has_gaps: boo
     return None
 
 
-def _check_alike(name: str, counts: Counter[str]) -> Finding | None:
-    alike = find_alike(counts)
+def check_alike(name: str, texts: list[str]) -> Finding | None:
+    """Look for categories that are probably one."""
+    alike = find_alike(dict.fromkeys(texts))
     if not alike:
         return None
     shown = "; ".join(", ".join(map(repr, texts)) for texts in alike[:3]) + ("; ..." if len(alike) > 3 else "")
     what = f"categories that differ only in case or blanks: {shown}"
-    return Finding("alike", name, what, "if they are one category, write it in one way")
+    return Finding("alike", name, what, "if they are one category, spell it one way")
 
 
 def _check_rare_values(name: str, texts: list[str], different: int) -> Finding:

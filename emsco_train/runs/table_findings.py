@@ -106,7 +106,7 @@ def find_label_faults(problem: Problem) -> list[Finding]:
             findings.append(Finding("labels", None, what, f"if it does, leave these rows out with `drop_labels=({label!r},)`"))
     for alike in find_alike([str(label) for label in problem.labels]):
         what = f"labels {', '.join(map(repr, alike))} differ only in case or blanks"
-        findings.append(Finding("labels", None, what, "if they are one label, write it in one way"))
+        findings.append(Finding("labels", None, what, "if they are one label, spell it one way"))
     return findings
 
 
@@ -167,7 +167,7 @@ def _find_missing_words(source: Source, dropped: Collection[str | None]) -> list
 def _find_unused_words(source: Source, missing: Collection[str]) -> list[Finding]:
     """Return one finding about the user's own words for "missing" that no field holds."""
     seen = {word.strip().lower() for column in source.missing_words.values() for word in column}
-    # A number counts once, however it is spelt.
+    # A number counts once, however it is spelled.
     named = {word.removesuffix(".0") for word in set(missing) - MISSING_WORDS}
     unused = sorted(named - {word.removesuffix(".0") for word in seen})
     if not unused:

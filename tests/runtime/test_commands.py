@@ -228,7 +228,7 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     rows = write_csv(tmp_path / "rows.csv", "\n".join(["c", *texts]))
     done = run("emsco-run", write_sample(tmp_path / "b", made), rows, "--out", out)
     assert done.returncode == 0
-    assert "unknown    categories that training never saw, in c (6 rows)" in done.stdout
+    assert "unknown    categories that the bundle does not know, in c (6 rows): they are ignored" in done.stdout
     cascade = Cascade(made)
     with out.open(newline="") as file:
         found = [float(row["confidence"]) for row in csv.DictReader(file)]

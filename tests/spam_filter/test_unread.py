@@ -100,6 +100,7 @@ def test_an_attached_message_is_read_in_any_encoding(kind: bytes, encoding: str)
         (b"Content-Transfer-Encoding: quoted-printable", b"please b= \nuy this"),
         (b"Content-Type: text/plain; format=flowed; delsp=yes", b"please b \r\nuy this"),
         (b"Content-Type: text/calendar", b"please b\r\n uy this"),
+        (b"Content-Type: text/calendar", b"please b\r\n\tuy this"),
     ],
 )
 def test_words_cut_by_soft_line_breaks_are_whole(head: bytes, body: bytes) -> None:
@@ -168,6 +169,7 @@ def test_wide_letters_are_read_under_any_name(charset: str) -> None:
         ("utf-8", "\ufeffplease buy this".encode("utf-16-le")),
         ("", "\ufeffplease buy this".encode("utf-16-be")),
         ("utf-16", "please buy this".encode("utf-16-be")),
+        ("utf-32", "please buy this".encode("utf-32")),
         ("utf-16", "please buy this".encode("utf-16-le") + b"\x00\xd8"),
         ("ucs-2", ("\u200b" * 600 + "please buy this").encode("utf-16-le")),
     ],
@@ -219,6 +221,35 @@ UNREAD = [
 def test_what_was_not_read_is_noticed(message: Unread) -> None:
     """Beyond a limit, in a form that is not known, or in a text so long that it is only sampled."""
     assert not Mail.parse(message.raw).is_read_whole
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"From a@x.example Tue\n>From b\nSubject: a\n\nhello",
+        b"Subject: a\nSubject: a\nContent-Type: text/plain\nContent-Type: text/plain\n\nhello",
+        MULTIPART + b"--x--\n",
+        MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/rtf\n\n" + b"{\\rtf1 a}" * 5000 + b"\n--x--\n",
+        MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/octet-stream\n\n" + b"%PDF-1.4 a\n" * 5000 + b"\n--x--\n",
+    ],
+    ids=["lines of mailboxes", "fields twice", "no parts", "document", "document of no kind"],
+)
+def test_what_mail_programs_agree_about_is_read_whole(raw: bytes) -> None:
+    """Old mail servers, repeated fields and documents are nothing unusual."""
+    assert Mail.parse(raw).is_read_whole
+
+
+def test_lines_that_are_not_flowed_stay_apart() -> None:
+    """Only flowed text may lose the spaces at its line ends, and never that of the line before a signature."""
+    assert Mail.parse(b"Content-Type: text/html; delsp=yes\n\nbuy \nthis").text.split() == ["buy", "this"]
+    flowed = b"Content-Type: text/plain; format=flowed; delsp=yes\n\nhello\n-- \nme"
+    assert Mail.parse(flowed).text == "hello\n-- \nme"
+
+
+def test_a_conditional_comment_is_a_page_of_its_own() -> None:
+    """Its condition and its styles are no text; letters that grow in lower case do not move what follows."""
+    assert split_page("<!--[if mso]><style>p {}</style>buy<![endif]-->").hidden.split() == ["buy"]
+    assert "buy this" in split_page("\u0130" * 40 + "<style>a {}</style>buy this").visible
 
 
 def test_the_value_of_a_boundary_may_be_anything() -> None:

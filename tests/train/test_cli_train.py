@@ -237,7 +237,7 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     assert manifest.expected.weighted.units == test.units
     full_cost = float(re.search(r"everything for everyone: (\S+) ", exported)[1])  # type: ignore[index]
     assert f"of which {100 * manifest.expected.weighted.mean_cost / full_cost:.1f} % is spent" in exported
-    assert "(by rows, whatever their weight)\n" in exported
+    assert "(by rows, not by weight)\n" in exported
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
     assert "column <code>count of mails</code>: figures are by weight" in page
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())

@@ -21,8 +21,8 @@ _BYTE_ORDERS: Final = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE,
 _LOOKED_AT: Final = 1_000
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _NOT_IN_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
-# Longer than any word of a footer.
-_LONG_RUN: Final = re.compile(rb"[A-Za-z0-9+/]{60}")
+# A line of it, and not a long link in a footer.
+_LONG_RUN: Final = re.compile(rb"^[^\w\s]{0,5}[A-Za-z0-9+/]{60,}=*\s*$", re.MULTILINE)
 _PADDING: Final = re.compile(rb"=+")
 _SOFT_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 _ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
@@ -69,12 +69,14 @@ def is_charset_readable(charset: str) -> bool:
 
 def _two_byte_codec(content: bytes, charset: str) -> str:
     """Return the codec of text with two bytes for each letter, whatever the message says; an empty one for other text."""
+    if _python_codec(charset).startswith(("utf-32", "utf_32")):
+        return ""
     for mark, codec in _BYTE_ORDERS:
         if content.startswith(mark):
             return codec
     shown = content[:_LOOKED_AT]
     zeros = shown.count(0)
-    if zeros > len(shown) // 4 and not _python_codec(charset).startswith(("utf-32", "utf_32")):
+    if zeros > len(shown) // 4:
         return "utf-16-be" if shown[::2].count(0) > zeros / 2 else "utf-16-le"
     return "utf-16-le" if charset in _TWO_BYTES or _python_codec(charset) == "utf-16" else ""
 

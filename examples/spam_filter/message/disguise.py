@@ -109,14 +109,14 @@ def undo_disguise(text: str) -> PlainWords:
     """
     disguised = joined = 0
     # Line by line: no word goes over the end of one, and most lines are plain where a text is not.
-    if _is_changed(text):
-        text, disguised = _change_lines(text, lambda line: _undo_letters(line) if _is_changed(line) else None)
+    if _needs_change(text):
+        text, disguised = _change_lines(text, lambda line: _undo_letters(line) if _needs_change(line) else None)
     if _APART.search(text):
         text, joined = _change_lines(text, lambda line: _SET_APART.subn(_join, line) if _APART.search(line) else None)
     return PlainWords(_DIGIT_WITHIN.sub(_read_digit, text), disguised + joined)
 
 
-def _is_changed(text: str) -> bool:
+def _needs_change(text: str) -> bool:
     return not text.isascii() or _CONTROL.search(text) is not None
 
 

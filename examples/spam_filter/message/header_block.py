@@ -13,8 +13,8 @@ __all__ = ["HeaderBlock", "parameter", "read_header"]
 
 _FIELD_END: Final = re.compile(r"\n(?![ \t])")
 _NAME_CHARACTERS: Final = 200
-# The first line of a message in an mbox file.
-_MAILBOX_LINE: Final = ("From ", ">From ")
+# Lines that mailbox files and old mail servers add: anywhere, and on the first line.
+_MAILBOX_LINES: Final = (">From ", "From ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def read_header(content: bytes, start: int = 0) -> HeaderBlock:
         # A name is one word; with anything else before the colon, the line is not a field.
         if colon and len(name.split()) == 1 and len(name) <= _NAME_CHARACTERS:
             fields.append((name.lower(), " ".join(value.split()) if "\n" in value else value.strip()))
-        elif line.strip() and not (number == 0 and line.startswith(_MAILBOX_LINE)):
+        elif line.strip() and not line.startswith(_MAILBOX_LINES if number == 0 else _MAILBOX_LINES[:1]):
             malformed = True
     return HeaderBlock(tuple(fields), body, malformed)
 

@@ -182,7 +182,7 @@ class Mail:
         is_header_whole = len(self.headers.fields) < HEADER_FIELDS and self.headers.body < HEADER_BYTES
         is_source_whole = len(self._plain_parts) < TEXT_CHARACTERS and len(self.html) < TEXT_CHARACTERS
         # With several senders or subjects, mail programs differ in which they show.
-        is_header_clear = all(len(self.headers.all(name)) <= 1 for name in ("from", "subject"))
+        is_header_clear = all(len(set(self.headers.all(name))) <= 1 for name in ("from", "subject"))
         is_text_known = len(self.text) < KNOWN_CHARACTERS
         return is_header_whole and is_header_clear and is_source_whole and is_text_known and self.mime.complete
 

@@ -25,6 +25,9 @@ _UNREAD: Final = re.compile(
     re.IGNORECASE,
 )
 _CODE: Final = ("style", "script")
+_END_TAGS: Final = {
+    name: re.compile(f"</{name}", re.IGNORECASE) for name in (*_CODE, "title", "textarea", "xmp", "iframe", "noembed", "noframes")
+}
 # Text that a style sheet writes.
 _WRITTEN: Final = re.compile(r"content\s{0,9}:\s{0,9}(?:\"([^\"]{1,500})|'([^']{1,500}))", re.IGNORECASE)
 _COMMENT_END: Final = re.compile(r"--!?>")
@@ -92,7 +95,7 @@ def split_page(source: str) -> PageText:
             target, hider, depth = hidden, name, 1
             target.append(" ")
     target.append(text[at:])
-    # Where a pattern is wrong about what begins there, this is what a reader sees.
+    # What some readers see, or all where a pattern is wrong about what begins there.
     hidden.append(_TAG.sub(" ", left))
     return PageText(html.unescape("".join(visible)), html.unescape("".join(hidden)))
 
@@ -107,6 +110,12 @@ def strip_tags(text: str) -> str:
     """
     page = split_page(text)
     return f"{page.visible} {page.hidden}" if page.hidden else page.visible
+
+
+def _find_end(text: str, name: str, start: int) -> int:
+    """Return where the end tag of a name begins, -1 for nowhere; not in a text in lower case, which may be longer."""
+    found = _END_TAGS[name].search(text, start)
+    return -1 if found is None else found.start()
 
 
 def _hides(attributes: str) -> bool:
@@ -124,7 +133,6 @@ def _remove_unread(text: str) -> tuple[str, str]:
     kept: list[str] = []
     seen: list[str] = []
     at = 0
-    lowered = ""
     endless: set[str] = set()
     in_tag = False
     while found := _UNREAD.search(text, at):
@@ -140,13 +148,11 @@ def _remove_unread(text: str) -> tuple[str, str]:
         elif in_tag:
             kept.append(found[0])
         elif name in _CODE:
-            lowered = lowered or text.lower()
-            at = lowered.find("</" + name, found.end())
+            at = _find_end(text, name, found.end())
             seen += [one[1] or one[2] for one in _WRITTEN.finditer(text, found.end(), max(at, 0))]
         elif name:
             # Nothing in it is a comment.
-            lowered = lowered or text.lower()
-            end = -1 if name in endless else lowered.find("</" + name, found.end())
+            end = -1 if name in endless else _find_end(text, name, found.end())
             if end < 0:
                 # It has no end further on either: one look is enough.
                 endless.add(name)
@@ -156,8 +162,10 @@ def _remove_unread(text: str) -> tuple[str, str]:
             # Two dashes of the beginning may be those of the end.
             ending = _COMMENT_END.search(text, start + 2)
             at = -1 if ending is None else ending.end()
-            if found[1]:
-                seen.append(text[found.end() : at])
+            if found[1] and ending is not None:
+                # Between its condition and the end of that it is a page of its own.
+                inner = text[found.end() : ending.start()].partition("]>")[2]
+                seen += _remove_unread(inner.removesuffix("<![endif]"))
         if at < 0:
             return "".join(kept), " ".join([*seen, text[found.end() :]])
     kept.append(text[at:])

@@ -20,9 +20,10 @@ __all__ = ["MimeParts", "Part", "split_parts"]
 # content, and so it is done here.
 _NO_TEXT: Final = re.compile(
     r"(?:image/(?!svg)|audio/|video/|font/"
-    r"|application/(?:pgp-signature|x-pkcs7-signature|pkcs7-signature|pdf|zip|x-zip-compressed|gzip|x-gzip|msword|vnd\.))"
+    r"|application/(?:pgp-|x-pkcs7-signature|pkcs7-signature|x-pdf|pdf|rtf|postscript|json|zip|x-zip-compressed|gzip|x-gzip"
+    r"|mac-binhex40|x-sh|msword|vnd\.))"
 )
-# The whole message, in a form that is not read here.
+# What mail programs show and is not read here.
 _SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef")
 _MESSAGES: Final = ("message/rfc822", "message/global", "message/news")
 _PLAIN_ENCODINGS: Final = ("", "7bit", "8bit", "binary")
@@ -31,9 +32,12 @@ _LOOKED_AT: Final = 2_000
 # Text has hardly any of these, other content has many.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MAX_CONTROL_SHARE: Final = 0.02
+_DOCUMENTS: Final = (b"%PDF", b"{\\rtf", b"%!PS", b"-----BEGIN PGP")
 _BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1|svg)\b", re.IGNORECASE)
 _SCRIPT: Final = re.compile(r"<script\b", re.IGNORECASE)
+# The line before a signature ends with a space of its own.
+_LINE_BREAKS: Final = {"flowed": re.compile(r"(?<!--) \n"), "folded": re.compile(r"\n[ \t]")}
 _BOUNDARY: Final = re.compile(r";\s{0,20}boundary(\*?)[\d*]{0,5}\s{0,20}=", re.IGNORECASE)
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
@@ -55,8 +59,8 @@ class Part:
         The transfer encoding in lower case.
     attached
         Whether it is an attachment: something to save rather than to read. Mail programs show text nevertheless.
-    soft_break
-        The characters that break lines of its text without being part of it; empty for none.
+    line_breaks
+        Line breaks that are no part of its text: "flowed" ones, "folded" ones, or none.
     content
         The body, still encoded.
     """
@@ -66,15 +70,15 @@ class Part:
     charset: str
     encoding: str
     attached: bool
-    soft_break: str
+    line_breaks: Literal["flowed", "folded", ""]
     content: bytes
 
     @property
     def is_readable(self) -> bool:
         """Whether all of it can be read, or nothing of it is to be read."""
         if self.kind.startswith("multipart/"):
-            # Its parts were not found; a mail program may find them.
-            return not self.content.strip()
+            # Its parts were not found; a mail program may find them, unless there is at most the line that ends them.
+            return not self.content.strip().strip(b"-") or b"\n" not in self.content.strip()
         if self.kind in _SEALED or not self.reads_as:
             return self.kind not in _SEALED
         is_decoded = len(self.content) <= PART_BYTES and self.encoding in _ENCODINGS and is_charset_readable(self.charset)
@@ -85,7 +89,7 @@ class Part:
     def text(self) -> str:
         """Return the text of the part, up to the limit."""
         text = decode_text(decode_transfer(self.content[:PART_BYTES], self.encoding), self.charset)
-        return text.replace("\r\n", "\n").replace(self.soft_break, "") if self.soft_break else text
+        return _LINE_BREAKS[self.line_breaks].sub("", text.replace("\r\n", "\n")) if self.line_breaks else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ def _encoding_of(head: HeaderBlock) -> str:
 
 def _is_ambiguous(head: HeaderBlock, kind: str, declared: str) -> bool:
     """Return whether mail programs may disagree with the reading here about what the parts are."""
-    if len(head.all("content-type")) > 1 or len(head.all("content-transfer-encoding")) > 1:
+    if len(set(head.all("content-type"))) > 1 or len(set(head.all("content-transfer-encoding"))) > 1:
         return True
     if not kind.startswith("multipart/"):
         return False
@@ -207,14 +211,15 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
         reads_as = ""
     elif not kind.startswith(("text/", "multipart/", "message/")) or (declared and "/" not in declared.partition(";")[0]):
         reads_as = _look_at(body, encoding)
-    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, _soft_break_of(kind, declared), body)
+    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, _line_breaks_of(kind, declared), body)
 
 
-def _soft_break_of(kind: str, declared: str) -> str:
-    """Return how lines are folded in calendars and cards (RFC 5545, 6350), and in flowed text whose spaces go (RFC 3676)."""
-    if kind in ("text/calendar", "text/vcard", "text/x-vcard"):
-        return "\n "
-    return " \n" if parameter(declared, "delsp").lower() == "yes" else ""
+def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]:
+    """Return how lines are broken: folded in calendars and cards (RFC 5545, 6350), flowed without their spaces (RFC 3676)."""
+    if kind in ("text/calendar", "text/vcard", "text/x-vcard", "application/ics"):
+        return "folded"
+    is_flowed = kind == "text/plain" and parameter(declared, "format").lower() == "flowed"
+    return "flowed" if is_flowed and parameter(declared, "delsp").lower() == "yes" else ""
 
 
 def _look_at(body: bytes, encoding: str) -> Literal["html", "plain", ""]:
@@ -223,6 +228,7 @@ def _look_at(body: bytes, encoding: str) -> Literal["html", "plain", ""]:
     content = decode_transfer(body[:_LOOKED_AT], encoding).lstrip() or decode_transfer(body[:PART_BYTES], encoding).lstrip()
     content = content[:_LOOKED_AT]
     controls = len(_CONTROL.findall(content))
-    if not content or (controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)):
+    is_binary = controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)
+    if not content or is_binary or content.startswith(_DOCUMENTS):
         return ""
     return "html" if _PAGE.search(_CONTROL.sub(b"", content)) else "plain"
