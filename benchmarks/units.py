@@ -35,7 +35,7 @@ from emsco_train import CostGroup, CostModel, Front, Outcome, Problem, Settings
 from emsco_train.data.splits import Shares, Splits
 from emsco_train.designs.design import Design
 from emsco_train.errors import SelectionError
-from emsco_train.models.cascade_model import CascadeFitter
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs
 from emsco_train.search.searches import run_evolve, run_exhaustive
 
@@ -178,7 +178,7 @@ def _measure(
     seconds = time.perf_counter() - started
     chosen = [_cheapest(outcome.front, *floor) for floor in floors]
     there = [design for design in chosen if design is not None]
-    measured = iter(list(measure_designs(problem, problem.held_out, there, CascadeFitter.of(problem))))
+    measured = iter(list(measure_designs(problem, problem.held_out, there, ProblemFitters(problem))))
     test = [None if design is None else next(measured).figures for design in chosen]
     return Found(
         data,
