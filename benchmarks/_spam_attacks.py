@@ -232,22 +232,10 @@ def _behind_space(raw: bytes, text: str) -> bytes:
     )
 
 
-def _behind_style(raw: bytes, text: str) -> bytes:
-    """Put a style into a comment before the spam, and its end into one behind: only who reads the style first passes over it."""
-
-    def wrap(page: str) -> str:
-        return f"<div>{html.escape(text)}</div><!-- <style> -->{page}<!-- </style> -->"
-
-    return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
-
-
-def _behind_quotes(raw: bytes, text: str) -> bytes:
-    """Begin a comment within the quotes of an attribute before the spam: no browser sees one."""
-
-    def wrap(page: str) -> str:
-        return f"<div>{html.escape(text)}</div><p title='> <!--'>{page}<!-- -->"
-
-    return _rewrite(raw, lambda plain: plain, wrap, as_page=True)
+def _behind_trick(raw: bytes, text: str, opening: str, closing: str) -> bytes:
+    """Put ham text first, then the spam between two pieces of markup that no browser takes for the ends of something hidden."""
+    before = f"<div>{html.escape(text)}</div>{opening}"
+    return _rewrite(raw, lambda plain: plain, lambda page: f"{before}{page}{closing}", as_page=True)
 
 
 def _as_footer(raw: bytes, text: str) -> bytes:
@@ -292,11 +280,15 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "spam behind white space": lambda raw, borrowed, rng: _behind_space(raw, borrowed.text(rng)),
     "spam behind many parts": lambda raw, borrowed, rng: _mixed(raw, borrowed.text(rng), fillers=70, kind="text/html"),
-    "spam behind a false style": lambda raw, borrowed, rng: _behind_style(raw, borrowed.text(rng)),
+    "spam behind a false style": lambda raw, borrowed, rng: _behind_trick(
+        raw, borrowed.text(rng), "<!-- <style> -->", "<!-- </style> -->"
+    ),
     "spam in a part of an unknown kind": lambda raw, borrowed, rng: _mixed(
         raw, borrowed.text(rng), fillers=0, kind="application/x-page"
     ),
-    "spam behind a comment within quotes": lambda raw, borrowed, rng: _behind_quotes(raw, borrowed.text(rng)),
+    "spam behind a comment within quotes": lambda raw, borrowed, rng: _behind_trick(
+        raw, borrowed.text(rng), "<p title='> <!--'>", "<!-- -->"
+    ),
     "spam in the place of a footer": lambda raw, borrowed, rng: _as_footer(raw, borrowed.text(rng)),
     "a line of spam, a link, ham text": _line_and_link,
 }

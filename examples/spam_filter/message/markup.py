@@ -16,18 +16,18 @@ __all__ = ["PageText", "split_page", "strip_tags"]
 
 # No bracket within: where tags never end, each look stops at the next one, and the whole stays linear.
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,15})?([^<>]*)>")
+# Code, and text in which no comment begins: all of it up to the end tag is one piece.
+_CODE: Final = ("style", "script")
+_RAW: Final = (*_CODE, "title", "textarea", "xmp", "iframe", "noembed", "noframes")
+_END_TAGS: Final = {name: re.compile(f"</{name}", re.IGNORECASE) for name in _RAW}
 # What a browser passes over; what begins first counts, since one may be written within the other. Whole tags come last, many at a
 # time, so that what looks like a beginning within the quotes of an attribute is none. Bounded, and without going back.
 _UNREAD: Final = re.compile(
-    r"<!--(\[if)?|<(style|script|title|textarea|xmp|iframe|noembed|noframes)(?=[\s/>])"
-    r"|(?:<(?!(?:style|script|title|textarea|xmp|iframe|noembed|noframes)[\s/>])[a-z/][^<>\"']*+"
+    rf"<!--(\[if)?|<({'|'.join(_RAW)})(?=[\s/>])"
+    rf"|(?:<(?!(?:{'|'.join(_RAW)})[\s/>])[a-z/][^<>\"']*+"
     r"(?:(?:\"[^\"]{0,1000}+\"|'[^']{0,1000}+')[^<>\"']*+)*+>[^<]*+)++",
     re.IGNORECASE,
 )
-_CODE: Final = ("style", "script")
-_END_TAGS: Final = {
-    name: re.compile(f"</{name}", re.IGNORECASE) for name in (*_CODE, "title", "textarea", "xmp", "iframe", "noembed", "noframes")
-}
 # Text that a style sheet writes.
 _WRITTEN: Final = re.compile(r"content\s{0,9}:\s{0,9}(?:\"([^\"]{1,500})|'([^']{1,500}))", re.IGNORECASE)
 _COMMENT_END: Final = re.compile(r"--!?>")

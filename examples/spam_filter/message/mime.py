@@ -6,6 +6,7 @@ gives the leaves in order, as deep and as many as the limits say, and what it ca
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -33,7 +34,7 @@ _LOOKED_AT: Final = 2_000
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MAX_CONTROL_SHARE: Final = 0.02
 _DOCUMENTS: Final = (b"%PDF", b"{\\rtf", b"%!PS", b"-----BEGIN PGP")
-_BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PAGE: Final = re.compile(rb"<(?:!doctype|html|head|body|div|table|p|br|a|b|font|center|h1|svg)\b", re.IGNORECASE)
 _SCRIPT: Final = re.compile(r"<script\b", re.IGNORECASE)
 # The line before a signature ends with a space of its own.
@@ -78,9 +79,11 @@ class Part:
         """Whether all of it can be read, or nothing of it is to be read."""
         if self.kind.startswith("multipart/"):
             # Its parts were not found; a mail program may find them, unless there is at most the line that ends them.
-            return not self.content.strip().strip(b"-") or b"\n" not in self.content.strip()
-        if self.kind in _SEALED or not self.reads_as:
-            return self.kind not in _SEALED
+            return _LINE_END.search(self.content.strip()) is None
+        if self.kind in _SEALED:
+            return False
+        if not self.reads_as:
+            return True
         is_decoded = len(self.content) <= PART_BYTES and self.encoding in _ENCODINGS and is_charset_readable(self.charset)
         # A page that is opened from an attachment may write itself.
         writes_itself = self.attached and self.reads_as == "html" and _SCRIPT.search(self.text()) is not None
@@ -204,12 +207,13 @@ def _trim_line_end(part: bytes) -> bytes:
 
 def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     disposition = head.get("content-disposition").lower()
-    attached = disposition.startswith("attachment") or not kind.startswith(("text/", "multipart/", "message/"))
+    is_text = kind.startswith(("text/", "multipart/", "message/"))
+    attached = disposition.startswith("attachment") or not is_text
     encoding = _encoding_of(head)
     reads_as: Literal["html", "plain", ""] = "html" if kind == "text/html" else "plain"
     if _NO_TEXT.match(kind):
         reads_as = ""
-    elif not kind.startswith(("text/", "multipart/", "message/")) or (declared and "/" not in declared.partition(";")[0]):
+    elif not is_text or (declared and "/" not in declared.partition(";")[0]):
         reads_as = _look_at(body, encoding)
     return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, _line_breaks_of(kind, declared), body)
 
