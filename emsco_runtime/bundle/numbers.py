@@ -15,6 +15,7 @@ from emsco_runtime.support.formatting import format_with_type
 __all__ = ["ValueFault", "are_finite_numbers", "missing_fault", "to_number", "wrong_type"]
 
 _INFINITY = math.inf
+_FLOAT = frozenset({float})
 _PLAIN_TYPES = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 # numpy gives all of its scalars a float(), text and dates included; these are not meant as numbers.
 _NON_NUMERIC_TYPES = (np.flexible, np.datetime64, np.timedelta64, np.complexfloating)
@@ -32,12 +33,11 @@ class ValueFault(Exception):
 def are_finite_numbers(values: Sequence[Any]) -> bool:
     """Return whether numeric values can be used as they are; False only means that each must be encoded."""
     # Two passes in C instead of a call per value; a sum with NaN or infinity is not finite.
-    types = {*map(type, values)}
-    if types == {float}:
+    if _FLOAT.issuperset(map(type, values)):
         return math.isfinite(sum(values))
     # `sum` would warn of numpy's own numbers, and take whole numbers that are too large for a float.
     try:
-        return types <= _PLAIN_TYPES and -_INFINITY < math.fsum(values) < _INFINITY
+        return _PLAIN_TYPES.issuperset(map(type, values)) and -_INFINITY < math.fsum(values) < _INFINITY
     except (ValueError, OverflowError):
         return False
 
