@@ -15,7 +15,6 @@ Exact semantics:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -25,13 +24,13 @@ from emsco_runtime.decision import Decision
 from emsco_runtime.driving.guarded_calls import GuardedCall
 from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.tasks import cancel_and_wait, cancel_in_background, cancelled_tasks
+from emsco_runtime.driving.timeouts import wait_for_call_async
 from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk
 from emsco_runtime.sources.guard import UNGUARDED
-from emsco_runtime.sources.in_flight import InFlightCall
-from emsco_runtime.sources.pool import AcquirerPool, PoolCall, released_slot
+from emsco_runtime.sources.pool import AcquirerPool
 
 __all__ = ["drive_async"]
 
@@ -181,7 +180,7 @@ async def _call_guarded(guarded: GuardedCall, limits: Limits) -> Any:
         guarded.begin(blocking=False)
     while (joined := guarded.joined) is not None:
         try:
-            await _wait_until_done(joined.flight, guarded.call.guard.timeout_s)
+            await wait_for_call_async(joined.flight, guarded.call.guard.timeout_s)
         except TimeoutError:
             return guarded.time_out()
         if guarded.finish_joined(joined) is NOT_DONE:
@@ -221,7 +220,7 @@ async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool) -> Any:
     if call is None:
         return guarded.outcome
     try:
-        await _wait_until_done(call, guarded.call.guard.timeout_s)
+        await wait_for_call_async(call, guarded.call.guard.timeout_s)
     except TimeoutError:
         pool.abandon(call)
         return guarded.time_out()
@@ -230,26 +229,3 @@ async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool) -> Any:
         guarded.cancel()
         raise
     return guarded.finish(call.result)
-
-
-async def _wait_until_done(call: PoolCall | InFlightCall, timeout_s: float | None) -> None:
-    """Wait until a call in another thread, or of another task, has ended; `TimeoutError` if it takes longer than its time-out."""
-    # Not asyncio.wrap_future: it never ends if the call raised StopIteration, and logs errors that are not retrieved.
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def notify(_: object) -> None:
-        # In another thread; the loop may be closed by the time that an abandoned call ends.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(ended.set)
-
-    call.add_done_callback(notify)
-    with released_slot():
-        while not call.done():
-            now = time.perf_counter()
-            left = None if timeout_s is None else timeout_s - (0.0 if call.started is None else now - call.started)
-            if left is not None and left <= 0:
-                raise TimeoutError
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await ended.wait()

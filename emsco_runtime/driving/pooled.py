@@ -16,21 +16,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
-from typing import Any, Literal
+from typing import Any
 
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.guarded_calls import GuardedCall
 from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.one import drive
+from emsco_runtime.driving.timeouts import wait_for_call
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Walk
-from emsco_runtime.sources.in_flight import InFlightCall
-from emsco_runtime.sources.pool import PoolCall, released_slot
 
 __all__ = ["call_for_each", "call_with_limits", "drive_pooled"]
 
@@ -115,7 +112,7 @@ def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
     """Wait for a call that was begun, and end it; `NOT_DONE` if the deadline comes first."""
     timeout_s = guarded.call.guard.timeout_s
     while (joined := guarded.joined) is not None:
-        ended_by = _wait(joined.flight, timeout_s, limits.deadline)
+        ended_by = wait_for_call(joined.flight, timeout_s, limits.deadline)
         if ended_by == "deadline":
             return NOT_DONE
         if ended_by == "timeout":
@@ -124,24 +121,8 @@ def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
             _begin(guarded, limits)
     if guarded.pool_call is None:
         return guarded.run()
-    ended_by = _wait(guarded.pool_call, timeout_s, limits.deadline)
+    ended_by = wait_for_call(guarded.pool_call, timeout_s, limits.deadline)
     if ended_by == "timeout":
         limits.pool.abandon(guarded.pool_call)
         return guarded.time_out()
     return guarded.finish(guarded.pool_call.result) if ended_by == "done" else NOT_DONE
-
-
-def _wait(call: PoolCall | InFlightCall, timeout_s: float | None, deadline: float) -> Literal["done", "timeout", "deadline"]:
-    with released_slot():
-        while not call.done():
-            now = time.perf_counter()
-            started = now if call.started is None else call.started
-            left = math.inf if timeout_s is None else timeout_s - (now - started)
-            if deadline - now <= 0:
-                return "deadline"
-            if left <= 0:
-                return "timeout"
-            # Waits, and does not raise what the call raised; then the loop reads the clock again.
-            with contextlib.suppress(TimeoutError, CancelledError):
-                call.exception(min(left, deadline - now, threading.TIMEOUT_MAX))
-    return "done"

@@ -2,6 +2,7 @@
 
 The same guard serves every way of calling: in this thread, in a pool, as a coroutine. A call starts with `begin`, which may have
 the outcome already, or know of a call under way that will have it; otherwise it ends with `succeeded`, `failed` or `cancelled`.
+The guard only holds the time-out: drivers wait for it (`driving.timeouts`).
 """
 
 from __future__ import annotations

@@ -411,7 +411,7 @@ def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, mon
         wait_until(lambda: source.entered, "the call begins")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pooled, "_wait", interrupted)
+    monkeypatch.setattr(pooled, "wait_for_call", interrupted)
     cascade, _ = sample(source, LONG)
     with pytest.raises(KeyboardInterrupt):
         cascade.decide(UNCLEAR)
