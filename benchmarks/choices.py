@@ -2,7 +2,8 @@
 
 Each repeat draws a pool of rows that may fit and measure designs. It is searched in three ways: the paper's, with a third of the
 rows for validation and the threshold as named; the same with thresholds tuned along the ladder (the old split, the new choice of
-thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default. The truth is counted on
+thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default, by figures on other
+folds than those of the search, and without that ("one division"). The truth is counted on
 the other rows of the data set, at most 40,000 of them, by the models that would be exported. The floors below were written down
 before anything was measured.
 
@@ -23,7 +24,7 @@ import json
 import statistics
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -45,17 +46,25 @@ from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.search.ladder import ladder_front
+from emsco_train.search.remeasuring import RemeasuredFront, remeasure_front
 
-Way = Literal["paper", "tuned", "cross-fitted"]
-WAYS: tuple[Way, ...] = ("paper", "tuned", "cross-fitted")
+Way = Literal["paper", "tuned", "one division", "cross-fitted"]
+WAYS: tuple[Way, ...] = ("paper", "tuned", "one division", "cross-fitted")
+# Searched, as one: the choice differs.
+SEARCHES: dict[Way, tuple[Way, ...]] = {
+    "paper": ("paper",),
+    "tuned": ("tuned",),
+    "cross-fitted": ("one division", "cross-fitted"),
+}
 # How the floors must hold, by way; None: by the figures as they are.
 LEVELS: dict[Way, tuple[float | None, ...]] = {
     "paper": (None,),
     "tuned": (None,),
+    "one division": (0.85, 0.9, 0.95),
     "cross-fitted": (None, 0.75, 0.85, 0.9, 0.95, 0.975),
 }
 # How much more than the cheapest the surest may cost.
-SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "cross-fitted": (0.0, 0.1)}
+SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "one division": (0.1,), "cross-fitted": (0.0, 0.1)}
 # Of the two, what a choice does by default.
 DEFAULT = (DEFAULT_SURE, 0.1)
 MAX_TRUTH_ROWS = 40_000
@@ -128,13 +137,13 @@ class Record:
     slack: float
     min_accuracy: float
     min_coverage: float
-    accuracy: float | None  # as shown; None: no design was given
-    coverage: float | None
-    again: float | None  # accuracy on other folds; None for other ways
-    true_accuracy: float | None
-    true_coverage: float | None
-    true_cost: float | None
-    oracle: float | None  # cost; None: no design of the front truly keeps the wish
+    accuracy: float | None = None  # as it was chosen by; None: no design was given
+    coverage: float | None = None
+    again: float | None = None  # accuracy on other folds; with the default level alone
+    true_accuracy: float | None = None
+    true_coverage: float | None = None
+    true_cost: float | None = None
+    oracle: float | None = None  # cost; None: no design of the front truly keeps the wish
     likely: float | None = None  # accuracy of the likely figures; with the default level alone
 
 
@@ -193,32 +202,58 @@ def measure_again(problem: Problem, design: Design) -> float:
     return found.right / max(1, found.accepted)
 
 
-def measure(name: str, rows: int, repeat: int, way: Way) -> list[Record]:
+def measure(name: str, rows: int, repeat: int, search: Way) -> list[Record]:
     """Search one table in one way, choose for every wish, and compare with the truth."""
     warnings.simplefilter("ignore")
     case = CASES[name]
-    problem = draw_problem(case, rows, repeat, way)
+    problem = draw_problem(case, rows, repeat, search)
     front = run_search(problem, case.settings, seed=repeat, jobs=1).front
-    if way != "paper":
+    if search != "paper":
         front = ladder_front(problem, front)
     truth = true_figures(problem, front)
-    records = []
-    for floors, sure, slack in itertools.product(case.floors, LEVELS[way], SLACKS[way]):
-        wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=sure, slack=slack)
-        keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
-        try:
-            design = wish.choose(tuple(front), front.full_cost)
-        except SelectionError:
-            shown: tuple[float | None, ...] = (None,) * 6
-        else:
-            again = measure_again(problem, design) if way == "cross-fitted" and sure else None
-            shown = (design.accuracy, design.coverage, again, *truth[design.id])
-        likely = None
-        if way == "cross-fitted" and (sure, slack) == DEFAULT and shown[0] is not None:
-            likely = estimate_likely_figures(problem, front, wish)
-        accuracy = None if likely is None else likely.accuracy
-        records.append(Record(name, rows, repeat, way, sure, slack, *floors, *shown, min(keeping, default=None), accuracy))
-    return records
+    return [
+        _choose(problem, measured, truth, Record(name, rows, repeat, way, sure, slack, *floors))
+        for floors in case.floors
+        for way in SEARCHES[search]
+        for measured in [_measured_front(problem, front, way, floors)]
+        for sure, slack in itertools.product(LEVELS[way], SLACKS[way])
+    ]
+
+
+def _measured_front(problem: Problem, front: Front, way: Way, floors: tuple[float, float]) -> RemeasuredFront:
+    if way != "cross-fitted":
+        return RemeasuredFront(front)
+    return remeasure_front(problem, front, Requirements(min_accuracy=floors[0], min_coverage=floors[1]))
+
+
+def _choose(
+    problem: Problem, measured: RemeasuredFront, truth: Mapping[str, tuple[float, float, float]], asked: Record
+) -> Record:
+    """Return the record of a wish with what is chosen for it, and what is true of that."""
+    front, floors, is_default = measured.front, (asked.min_accuracy, asked.min_coverage), (asked.sure, asked.slack) == DEFAULT
+    wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=asked.sure, slack=asked.slack)
+    keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
+    record = replace(asked, oracle=min(keeping, default=None))
+    try:
+        design = wish.choose(tuple(front), front.full_cost)
+    except SelectionError:
+        return record
+    again = likely = None
+    if asked.way == "cross-fitted" and is_default:
+        again = measure_again(problem, design)
+        found = estimate_likely_figures(problem, front, wish, divisions=measured.divisions)
+        likely = None if found is None else found.accuracy
+    accuracy, coverage, cost = truth[design.id]
+    return replace(
+        record,
+        accuracy=design.accuracy,
+        coverage=design.coverage,
+        again=again,
+        likely=likely,
+        true_accuracy=accuracy,
+        true_coverage=coverage,
+        true_cost=cost,
+    )
 
 
 def read_results(path: Path) -> list[Record]:
@@ -234,7 +269,7 @@ def show(records: Sequence[Record]) -> None:
     for case, rows, way, sure, slack in keys:
         key = (case, rows, WAYS[way], sure, slack)
         chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0, one.slack) == key]
-        is_default = (sure, slack) == DEFAULT
+        is_default = WAYS[way] == "cross-fitted" and (sure, slack) == DEFAULT
         if not sure and slack:
             continue
         name = f"{WAYS[way]} {sure:g} {slack:g}" + ("*" if is_default else "") if sure else WAYS[way]
@@ -275,7 +310,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=["spambase-9"])
     parser.add_argument("--rows", nargs="+", type=int, default=[1000, 2000])
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--ways", nargs="+", choices=SEARCHES, default=list(SEARCHES))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)

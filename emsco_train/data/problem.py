@@ -348,18 +348,19 @@ class Problem:
             certify=None if self.certify is None else _without_curves(self.certify),
         )
 
-    def with_other_folds(self) -> Problem:
+    def with_other_folds(self, number: int = 0) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged without folds, or with folds by time.
 
-        Whoever chooses among many designs chooses by the luck of their folds, too. Figures on other folds are free of that part:
-        for the same designs on the same rows, they are a little lower, and nearer to the truth.
+        Each number is a division of its own. Whoever chooses among many designs chooses by the luck of their folds, too. Figures
+        on other folds are free of that part: for the same designs on the same rows, they are a little lower, and nearer to the
+        truth.
         """
         folds = [part.fold for part in self.parts if part.fold is not None]
         # Forward chaining leaves the first block out of the first fold's rows; there is one such division alone.
         if not folds or any(len(fold.fitted) + len(fold.scored) < len(self.train) for fold in folds):
             return self
         groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
-        rng = np.random.default_rng((self.settings.seed, 2))
+        rng = np.random.default_rng((self.settings.seed, 2, number))
         other = make_folds(self.train.target, len(folds), groups=groups, rng=rng, labels=self.labels)
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)

@@ -177,6 +177,24 @@ class Requirements(Constraints):
                 argument = "min_recall" if floor.figure == "recall" else "min_accuracy_of"
                 raise DesignError(f"`{argument}` names {floor.label!r}, which is not a label (labels: {', '.join(known)})")
 
+    def loosened(self, by: float) -> Requirements:
+        """Return the same without bounds, with every floor lower by so much and the cap higher by such a share.
+
+        Examples
+        --------
+        >>> near = Requirements(min_accuracy=0.9, max_cost=4).loosened(0.02)
+        >>> near.min_accuracy, near.max_cost, near.sure
+        (0.88, 4.08, None)
+        """
+        return replace(
+            self,
+            min_accuracy=None if self.min_accuracy is None else max(0.0, self.min_accuracy - by),
+            min_coverage=None if self.min_coverage is None else max(0.0, self.min_coverage - by),
+            max_cost=None if self.max_cost is None else (1.0 + by) * self.max_cost,
+            label_floors=tuple(replace(floor, least=max(0.0, floor.least - by)) for floor in self.label_floors),
+            sure=None,
+        )
+
     def label_figures(self, design: Design) -> list[float]:
         """Return the figures of a design that have a floor per label."""
         return [floor.bound(design, None) for floor in self.label_floors]

@@ -3,12 +3,13 @@
 The best of many designs is partly the luckiest on the rows that it was chosen by. How much that flatters is seen by repeating
 the choice: rows are drawn with replacement, the choice is made on the drawn ones, and what it chooses is counted on the rows that
 were not drawn. (Tsamardinos, Greasidou and Borboudakis, 2018, "Bootstrapping the out-of-sample predictions for efficient and
-accurate cross-validation".) No model is fitted: what each design does with each row is known from the search.
+accurate cross-validation".) No model is fitted for it: what each design does with each row is known from the search, or from
+the other divisions on which designs were measured again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,9 +24,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.ladder import make_workbenches
-from emsco_train.search.recombination import distinct_sets
-from emsco_train.search.workbench import Workbench
+from emsco_train.search.remeasuring import find_near, make_design_workbenches
 
 __all__ = ["estimate_likely_figures"]
 
@@ -53,17 +52,26 @@ class _Outcomes:
 
 
 def estimate_likely_figures(
-    problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1, fitters: ProblemFitters | None = None
+    problem: Problem,
+    front: Front,
+    requirements: Requirements,
+    *,
+    jobs: int = 1,
+    fitters: ProblemFitters | None = None,
+    divisions: Sequence[ProblemFitters] = (),
 ) -> LikelyFigures | None:
     """Return what the choice by these requirements from these designs is likely to give; `fitters` as in `ladder_front`.
 
-    None where nothing is required, where there are too many rows for it to matter, and where no draw has a design to choose.
+    `divisions` are those of a `RemeasuredFront`, by whose figures the choice is made. None where nothing is required, where there
+    are too many rows for it to matter, and where no draw has a design to choose.
     """
-    designs = tuple(front)
-    rows = problem.validation
+    # Only those that nearly meet the requirements were measured again, and no others are chosen from.
+    designs = tuple(find_near(front, requirements)) if divisions else tuple(front)
+    measured_by = tuple(divisions) or (fitters or ProblemFitters(problem),)
+    rows = measured_by[0].problem.validation
     if not requirements.any() or not designs or len(designs) * len(rows) > _MAX_CELLS:
         return None
-    outcomes = _collect_outcomes(problem, designs, jobs, fitters or ProblemFitters(problem))
+    outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], measured_by)
     # A stream of its own: the same choice from the same run has the same figures.
     rng = np.random.default_rng((problem.settings.seed, 3))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
@@ -89,11 +97,30 @@ def estimate_likely_figures(
     return LikelyFigures(coverage=rows_accepted / total, accuracy=rows_right / rows_accepted, cost=total_cost / total)
 
 
-def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> _Outcomes:
+def _mean_outcomes(found: Sequence[_Outcomes], measured_by: Sequence[ProblemFitters]) -> _Outcomes:
+    """Return the mean over divisions, row by row, in the order of the rows of the first; labels are those of the first."""
+    if len(found) == 1:
+        return found[0]
+    orders = [_pool_rows(made.problem) for made in measured_by]
+    places = [np.argsort(order)[orders[0]] for order in orders]
+    accepted, right, cost = (
+        np.mean([one[:, place] for one, place in zip(figures, places, strict=True)], axis=0)
+        for figures in zip(*((one.accepted, one.right, one.cost) for one in found), strict=True)
+    )
+    return _Outcomes(accepted, right, cost, found[0].answer)
+
+
+def _pool_rows(problem: Problem) -> Ints:
+    """Return which row of the pool each validation row is."""
+    return np.concatenate([part.fold.scored for part in problem.parts if part.fold is not None])
+
+
+def _collect_outcomes(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> _Outcomes:
+    problem = fitters.problem
     shape = (len(designs), len(problem.validation))
     accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     answers, target = np.zeros(shape, dtype=np.int16), problem.validation.target
-    for bench in _make_workbenches(designs, jobs, fitters):
+    for bench in make_design_workbenches(designs, jobs, fitters):
         for place, level in enumerate(bench.thresholds):
             evaluator = bench.evaluator(place)
             kind = (bench.problem.upgrade, level)
@@ -108,15 +135,6 @@ def _collect_outcomes(problem: Problem, designs: Sequence[Design], jobs: int, fi
                 # A rejected row, at stage -1, has paid for the last stage.
                 cost[index] = np.array(costs)[exit_stage]
     return _Outcomes(accepted, right, cost, answers)
-
-
-def _make_workbenches(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> Iterator[Workbench]:
-    """Yield workbenches for all kinds of stages and all thresholds of some designs."""
-    for upgrade in dict.fromkeys(design.upgrade for design in designs):
-        own = [design for design in designs if design.upgrade == upgrade]
-        levels, made = sorted({design.thresholds for design in own}), fitters.upgraded(upgrade)
-        everything = np.array(sorted({design.chromosome for design in own}), dtype=np.int8)
-        yield from make_workbenches(made.problem, levels, len(distinct_sets(everything)), jobs, made)
 
 
 def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints:

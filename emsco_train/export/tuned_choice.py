@@ -5,7 +5,8 @@ other. A floor on coverage alone would lead to the lowest threshold, and one on 
 to nothing.
 
 The ladder has many designs of nearly the same cost, and the cheapest that satisfies is the one that was luckiest. So the surest
-of those that cost little more is taken: `benchmarks/choices.py` shows what that keeps, and what it costs.
+of those that cost little more is taken, by figures on other folds than those of the search: `benchmarks/choices.py` shows what
+that keeps, and what it costs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_desig
 from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
+from emsco_train.search.remeasuring import RemeasuredFront, remeasure_front
 
 __all__ = ["choose_tuned_design", "select_from_ladder", "select_tuned_design"]
 
@@ -38,25 +40,35 @@ def choose_tuned_design(
     fitters: ProblemFitters | None = None,
 ) -> Choice:
     """Choose a design of a front and certify it, as `choose_design` does; each feature set is fitted once for all of it."""
-    criteria.requirements.check_labels(problem.labels)
+    requirements = criteria.requirements
+    requirements.check_labels(problem.labels)
     made = fitters or ProblemFitters(problem)
-    both = criteria.requirements.both_sides
-    if criteria.tune_thresholds and (criteria.promise.is_asked or both):
-        front = ladder_front(problem, front, criteria.requirements, jobs=jobs, fitters=made)
-    if criteria.tune_thresholds and both and not criteria.promise.is_asked:
-        criteria = replace(criteria, requirements=replace(criteria.requirements, slack=_SLACK))
-    choice = choose_design(problem, front, criteria, ledger, fitters=made)
-    if problem.test is not None or problem.certify is not None or criteria.design is not None:
+    is_promised, both = criteria.promise.is_asked, requirements.both_sides
+    if criteria.tune_thresholds and (is_promised or both):
+        front = ladder_front(problem, front, requirements, jobs=jobs, fitters=made)
+    if criteria.tune_thresholds and both and not is_promised:
+        criteria = replace(criteria, requirements=replace(requirements, slack=_SLACK))
+    if not requirements.any() or is_promised:
+        return choose_design(problem, front, criteria, ledger, fitters=made)
+    measured = remeasure_front(problem, front, requirements, jobs=jobs)
+    chosen = choose_design(problem, measured.front, criteria, ledger, fitters=made)
+    # With the figures of its search, which the export checks.
+    choice = replace(chosen, design=front.find(chosen.design.id))
+    if problem.test is not None or problem.certify is not None:
         return choice
-    return replace(choice, likely=estimate_likely_figures(problem, front, criteria.requirements, jobs=jobs, fitters=made))
+    likely = estimate_likely_figures(
+        problem, measured.front, criteria.requirements, jobs=jobs, fitters=made, divisions=measured.divisions
+    )
+    return replace(choice, likely=likely)
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
-    """Choose a design of a front by requirements, as `Front.select` does; no certify row is looked at."""
+    """Choose a design of a front by requirements, by its figures on other folds; no certify row is looked at."""
     requirements.check_labels(problem.labels)
     if requirements.both_sides:
-        return select_from_ladder(ladder_front(problem, front, requirements, jobs=jobs), requirements)
-    return requirements.choose(tuple(front), front.full_cost)
+        front, requirements = ladder_front(problem, front, requirements, jobs=jobs), replace(requirements, slack=_SLACK)
+    measured = remeasure_front(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
+    return front.find(requirements.choose(tuple(measured.front), front.full_cost).id)
 
 
 def select_from_ladder(ladder: Front, requirements: Requirements) -> Design:

@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,8 +101,9 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
     lines = [re.sub(rb"\r?\n", b"\r\n", message) for message in messages]
     latencies: list[float] = []
     errors: list[Exception] = []
-    shares = [lines[start::connections] for start in range(connections)]
-    threads = [threading.Thread(target=_send, args=(where, share, latencies, errors)) for share in shares]
+    # Each takes the next message when it is free: where the service's processes have more and fewer connections, all stay busy.
+    waiting = iter(lines)
+    threads = [threading.Thread(target=_send, args=(where, waiting, latencies, errors)) for _ in range(connections)]
     started = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -114,8 +115,8 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
     return LoadResult(seconds, tuple(sorted(latencies)))
 
 
-def _send(where: Endpoint, messages: Sequence[bytes], latencies: list[float], errors: list[Exception]) -> None:
-    """Send some messages over one connection; both lists are shared, and appending to a list is safe among threads."""
+def _send(where: Endpoint, messages: Iterator[bytes], latencies: list[float], errors: list[Exception]) -> None:
+    """Send messages over one connection; all are shared, and the next of a list and appending to one are safe among threads."""
     try:
         with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_TIMEOUT_S) as client:
             for message in messages:

@@ -1,0 +1,123 @@
+"""Measuring designs again, on other divisions of the rows into folds than the one that they were found by.
+
+A search keeps the designs that are best on its folds, and part of that is luck: a row is scored by a model of the other folds,
+and with other folds some rows come out differently. The mean over several divisions has less of this luck, and none that the
+search has picked. The luck of the rows themselves stays. `benchmarks/choices.py` shows what the choice gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+
+from emsco_runtime.bundle.manifest import LabelCounts
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
+from emsco_train.designs.front import Front
+from emsco_train.designs.precision import LabelSizes, Precision
+from emsco_train.designs.selection import Requirements
+from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search.ladder import make_workbenches
+from emsco_train.search.recombination import distinct_sets
+from emsco_train.search.workbench import Workbench
+
+__all__ = ["RemeasuredFront", "make_design_workbenches", "remeasure_front"]
+
+# More divisions than this add little; on many rows there is less luck to take out, and fits take longer.
+_MOST_DIVISIONS = 4
+_MOST_ROWS = 10_000
+# Designs that miss a floor by more than this are not measured again: other folds do not change that much.
+_NEAR = 0.02
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemeasuredFront:
+    """A front in which the designs that may be chosen have their mean figures on other divisions.
+
+    `divisions` are the problems, and who fits them; empty where nothing was measured again: there are no folds or too many rows,
+    the folds are by time, or fits are slow, as those of trees are.
+    """
+
+    front: Front
+    divisions: tuple[ProblemFitters, ...] = ()
+
+
+def remeasure_front(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> RemeasuredFront:
+    """Measure those designs of a front again that nearly meet some requirements; the others keep their figures."""
+    near = find_near(front, requirements)
+    divisions = _make_divisions(problem) if near and not any(design.upgrade for design in near) else ()
+    if not divisions:
+        return RemeasuredFront(front)
+    measured = zip(*(_measure(near, division, jobs) for division in divisions), strict=True)
+    again = {found[0].id: _mean_of(found) for found in measured}
+    return RemeasuredFront(Front.of_problem(problem, [again.get(design.id, design) for design in front]), divisions)
+
+
+def find_near(front: Front, requirements: Requirements) -> list[Design]:
+    """Return the designs of a front that meet some requirements by their figures, or nearly do."""
+    loose = requirements.loosened(_NEAR)
+    return [design for design in front if loose.meets(design)]
+
+
+def make_design_workbenches(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> Iterator[Workbench]:
+    """Yield workbenches for all kinds of stages and all thresholds of some designs."""
+    for upgrade in dict.fromkeys(design.upgrade for design in designs):
+        own = [design for design in designs if design.upgrade == upgrade]
+        levels, made = sorted({design.thresholds for design in own}), fitters.upgraded(upgrade)
+        everything = np.array(sorted({design.chromosome for design in own}), dtype=np.int8)
+        yield from make_workbenches(made.problem, levels, len(distinct_sets(everything)), jobs, made)
+
+
+def _make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
+    count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
+    if not count or not problem.settings.is_logistic or problem.with_other_folds() is problem:
+        return ()
+    # The one with the number 0 is left for the figures of the bundle.
+    return tuple(ProblemFitters(problem.with_other_folds(number)) for number in range(1, count + 1))
+
+
+def _measure(designs: Sequence[Design], fitters: ProblemFitters, jobs: int) -> list[Design]:
+    found: dict[str, Design] = {}
+    for bench in make_design_workbenches(designs, jobs, fitters):
+        for place, level in enumerate(bench.thresholds):
+            own = [design for design in designs if design.thresholds == level]
+            population = np.array([design.chromosome for design in own], dtype=np.int8)
+            found |= {design.id: design for design in bench.designs(population, [design.ties for design in own], place)}
+    return [found[design.id] for design in designs]
+
+
+def _mean_of(found: Sequence[Design]) -> Design:
+    """Return a design with the mean of its figures, which say as much as those of one division: the rows are the same."""
+    accepted = sum(design.coverage for design in found)
+    right = sum(design.coverage * design.accuracy for design in found)
+    return replace(
+        found[0],
+        coverage=min(1.0, accepted / len(found)),
+        accuracy=min(1.0, right / accepted) if accepted else 0.0,
+        cost=fmean(design.cost for design in found),
+        precision=_mean_precision([design.precision for design in found if design.precision is not None]),
+        labels=tuple(map(_mean_counts, zip(*(design.labels for design in found), strict=True))),
+    )
+
+
+def _mean_precision(found: Sequence[Precision]) -> Precision:
+    sizes = zip(*(precision.labels for precision in found), strict=True)
+    return Precision(
+        rows=fmean(precision.rows for precision in found),
+        accepted=fmean(precision.accepted for precision in found),
+        cost_error=fmean(precision.cost_error for precision in found),
+        labels=tuple(LabelSizes(fmean(size.rows for size in own), fmean(size.accepted_as for size in own)) for own in sizes),
+    )
+
+
+def _mean_counts(found: Sequence[LabelCounts]) -> LabelCounts:
+    return LabelCounts(
+        label=found[0].label,
+        rows=found[0].rows,
+        accepted=round(fmean(counts.accepted for counts in found)),
+        accepted_as=round(fmean(counts.accepted_as for counts in found)),
+        right=round(fmean(counts.right for counts in found)),
+    )
