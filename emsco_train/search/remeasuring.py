@@ -24,7 +24,7 @@ from emsco_train.search.ladder import make_workbenches
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["RemeasuredFront", "make_design_workbenches", "remeasure_front"]
+__all__ = ["RemeasuredFront", "find_near", "make_design_workbenches", "remeasure_front"]
 
 # More divisions than this add little; on many rows there is less luck to take out, and fits take longer.
 _MOST_DIVISIONS = 4

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import smtplib
+import socket
 import statistics
 import threading
 import time
@@ -26,6 +27,7 @@ MAX_CONNECTIONS: Final = 32
 _TIMEOUT_S: Final = 60.0
 _HEADER_BYTES: Final = 2000
 _ADDRESS: Final = "load@example.org"
+_COMMANDS: Final = f"MAIL FROM:<{_ADDRESS}>\r\nRCPT TO:<{_ADDRESS}>\r\nDATA\r\n".encode()
 _COST: Final = re.compile(rb"^X-Emsco-Cost: ([0-9.e+-]+)", re.MULTILINE)
 _STATUS: Final = re.compile(rb"^X-Emsco-Status: (\w+)", re.MULTILINE)
 
@@ -131,19 +133,27 @@ def _send(where: Endpoint, messages: Iterator[bytes], latencies: list[float], er
 def _send_one(client: smtplib.SMTP, message: bytes) -> None:
     """Send a message, its commands at once where the service allows it, as mail servers do."""
     client.ehlo_or_helo_if_needed()
-    if not client.has_extn("pipelining"):
+    if not client.has_extn("pipelining") or client.sock is None:
         client.sendmail(_ADDRESS, [_ADDRESS], message)
         return
-    client.send(f"MAIL FROM:<{_ADDRESS}>\r\nRCPT TO:<{_ADDRESS}>\r\nDATA\r\n")
-    for expected in (250, 250, 354):
-        _expect(client.getreply(), expected)
-    client.send(stuff_dots(message))
-    _expect(client.getreply(), 250)
+    # Not by smtplib, which takes a tenth of the time of the service for it: clients share the machine.
+    client.sock.sendall(_COMMANDS)
+    _expect(client.sock, (b"250", b"250", b"354"))
+    client.sock.sendall(stuff_dots(message))
+    _expect(client.sock, (b"250",))
 
 
-def _expect(reply: tuple[int, bytes], expected: int) -> None:
-    if reply[0] != expected:
-        raise smtplib.SMTPResponseException(*reply)
+def _expect(connection: socket.socket, codes: Sequence[bytes]) -> None:
+    """Read as many replies as there are codes, each of one line; raise if one has another code."""
+    answer = b""
+    while answer.count(b"\n") < len(codes):
+        piece = connection.recv(4096)
+        if not piece:
+            raise smtplib.SMTPServerDisconnected("the service hung up")
+        answer += piece
+    for line, code in zip(answer.splitlines(), codes, strict=True):
+        if not line.startswith(code):
+            raise smtplib.SMTPResponseException(int(line[:3]), line[4:])
 
 
 def read_delivered_costs(maildir: Path) -> DeliveredCosts:
