@@ -19,7 +19,8 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+# All but printable ASCII and white space.
+_UNUSUAL: Final = re.compile("[^\t-\r -~]")
 _MARKS: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 # Wide, bold, circled and other fancy forms of Latin letters.
 _FANCY: Final = re.compile("[\u249c-\u24b5\uff21-\uff5a\u24b6-\u24e9\u2100-\u214f\U0001d400-\U0001d7ff\U0001f130-\U0001f189]+")
@@ -107,27 +108,24 @@ def undo_disguise(text: str) -> PlainWords:
     >>> undo_disguise("\u043f\u0440\u0438\u0432\u0435\u0442").disguised
     0
     """
-    disguised = joined = 0
     # Line by line: no word goes over the end of one, and most lines are plain where a text is not.
-    if _needs_change(text):
-        text, disguised = _change_lines(text, lambda line: _undo_letters(line) if _needs_change(line) else None)
-    if _APART.search(text):
-        text, joined = _change_lines(text, lambda line: _SET_APART.subn(_join, line) if _APART.search(line) else None)
+    text, disguised = _change_lines(text, _UNUSUAL, _undo_letters)
+    text, joined = _change_lines(text, _APART, lambda line: _SET_APART.subn(_join, line))
     return PlainWords(_DIGIT_WITHIN.sub(_read_digit, text), disguised + joined)
 
 
-def _needs_change(text: str) -> bool:
-    return not text.isascii() or _CONTROL.search(text) is not None
-
-
-def _change_lines(text: str, change: Callable[[str], tuple[str, int] | None]) -> tuple[str, int]:
-    """Return a text with its lines changed, and how often; None leaves a line as it is."""
-    lines, count = text.split("\n"), 0
-    for place, line in enumerate(lines):
-        if (changed := change(line)) is not None:
-            lines[place] = changed[0]
-            count += changed[1]
-    return "\n".join(lines), count
+def _change_lines(text: str, sign: re.Pattern[str], change: Callable[[str], tuple[str, int]]) -> tuple[str, int]:
+    """Return a text with those lines changed in which there is a sign, and how often."""
+    pieces: list[str] = []
+    at = count = 0
+    while (found := sign.search(text, at)) is not None:
+        start = max(at, text.rfind("\n", at, found.start()) + 1)
+        end = text.find("\n", found.end())
+        end = len(text) if end < 0 else end
+        line, changes = change(text[start:end])
+        pieces += (text[at:start], line)
+        at, count = end, count + changes
+    return ("".join([*pieces, text[at:]]), count) if pieces else (text, 0)
 
 
 def _undo_letters(text: str) -> tuple[str, int]:
