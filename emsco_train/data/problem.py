@@ -303,6 +303,13 @@ class Problem:
         return self.parts[0].fold is not None
 
     @property
+    def has_other_folds(self) -> bool:
+        """Whether the rows can be divided into folds in other ways; of folds by time there is one division alone."""
+        folds = [part.fold for part in self.parts if part.fold is not None]
+        # Forward chaining leaves the first block out of the first fold's rows.
+        return bool(folds) and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
+
+    @property
     def curve_strength(self) -> float:
         """How strongly the steps of curves were shrunk towards lines; infinite without curves."""
         return self.learner.penalties.step
@@ -355,13 +362,11 @@ class Problem:
         on other folds are free of that part: for the same designs on the same rows, they are a little lower, and nearer to the
         truth.
         """
-        folds = [part.fold for part in self.parts if part.fold is not None]
-        # Forward chaining leaves the first block out of the first fold's rows; there is one such division alone.
-        if not folds or any(len(fold.fitted) + len(fold.scored) < len(self.train) for fold in folds):
+        if not self.has_other_folds:
             return self
         groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
         rng = np.random.default_rng((self.settings.seed, 2, number))
-        other = make_folds(self.train.target, len(folds), groups=groups, rng=rng, labels=self.labels)
+        other = make_folds(self.train.target, len(self.parts), groups=groups, rng=rng, labels=self.labels)
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 

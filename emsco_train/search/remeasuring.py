@@ -73,7 +73,7 @@ def make_design_workbenches(designs: Sequence[Design], jobs: int, fitters: Probl
 
 def _make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
     count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
-    if not count or not problem.settings.is_logistic or problem.with_other_folds() is problem:
+    if not problem.settings.is_logistic or not problem.has_other_folds:
         return ()
     # The one with the number 0 is left for the figures of the bundle.
     return tuple(ProblemFitters(problem.with_other_folds(number)) for number in range(1, count + 1))
