@@ -20,7 +20,6 @@ __all__ = ["find_medians"]
 
 _Words: TypeAlias = NDArray[np.uint64]
 
-_BITS = 11
 # From the highest bits to the lowest; the last round has fewer.
 _SHIFTS = (53, 42, 31, 20, 9, 0)
 _SIGN = np.uint64(1) << np.uint64(63)

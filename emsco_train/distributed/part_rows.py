@@ -21,7 +21,7 @@ from emsco_train.models.fitted_set import FittedSet
 from emsco_train.search.scoring.bit_cache import BitCache, TopScores
 from emsco_train.support.stop_flag import StopFlag
 
-__all__ = ["PartRows", "RowLayout", "SetModels", "arrange_part"]
+__all__ = ["PartRows", "RowLayout", "SetModels"]
 
 # What a partition keeps in addition to its rows: this many bytes of bits of feature sets, or the fewest sets that a cache takes.
 _BIT_BYTES = 2**26
@@ -41,12 +41,6 @@ class RowLayout:
     def labels(self) -> int:
         """Number of labels."""
         return len(self.label_weights)
-
-    @property
-    def column_feature(self) -> Ints:
-        """The position of the feature of each column."""
-        widths = self.encoder.widths
-        return np.repeat(np.arange(len(widths)), widths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,8 +137,3 @@ class _Scorer:
         top = top_labels(batch, rows.scored_rows)
         settle_top_labels(top, self._levels, rows.codes, fitted)
         return TopScores(top.label, top.confidence)
-
-
-def arrange_part(rows: CodedRows, layout: RowLayout) -> PartRows:
-    """Lay out the rows of a partition."""
-    return PartRows(rows, layout)

@@ -36,7 +36,7 @@ from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.design import Design
 from emsco_train.distributed.bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.fits import PartitionedLogistic
-from emsco_train.distributed.part_rows import RowLayout, arrange_part
+from emsco_train.distributed.part_rows import PartRows, RowLayout
 from emsco_train.distributed.partitions import Partitions
 from emsco_train.distributed.reading import Columns, Encoding, FramePart, PartSummary, code_part, sample_part, summarise_part
 from emsco_train.distributed.statistics import LearntColumns, find_reach, learn_columns
@@ -123,7 +123,7 @@ class PartitionedProblem:
         sample = {name: replace(split, encoder=encoder) for name, split in sample.items()}
         check_fit_memory(encoder.blocks, len(labels), 0)
         reach = find_reach(coded, encoder)
-        rows = coded.transform(arrange_part, RowLayout(encoder, weights))
+        rows = coded.transform(PartRows, RowLayout(encoder, weights))
         problem = Problem(
             names=columns.names,
             features=learnt.features,

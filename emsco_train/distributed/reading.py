@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ class PartSummary:
     def __add__(self, other: PartSummary) -> PartSummary:
         """Return the summary of both."""
         # Of a partition without train rows, nothing is known about columns.
-        columns = tuple(map(_add_columns, self.columns, other.columns)) if self.columns and other.columns else ()
+        columns = tuple(map(operator.add, self.columns, other.columns)) if self.columns and other.columns else ()
         return PartSummary(
             columns or self.columns or other.columns, {split: self.labels[split] + other.labels[split] for split in SPLITS}
         )
@@ -186,7 +187,3 @@ def _read_table(part: FramePart, columns: Columns, rows: Mask) -> Table:
 def _read_labels(part: FramePart, columns: Columns, rows: Mask) -> list[Label]:
     where = f"column {columns.label!r}, partition {part.number}"
     return plain_labels(part.frame[columns.label][rows], rows=int(rows.sum()), where=where)
-
-
-def _add_columns(one: ColumnSummary, other: ColumnSummary) -> ColumnSummary:
-    return one + other

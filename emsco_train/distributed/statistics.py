@@ -92,17 +92,13 @@ def _count_codes(part: CodedRows, sizes: Ints) -> Sums:
 def _sum_powers(part: CodedRows, wanted: tuple[Ints, Floats, Floats, int]) -> Sums:
     """Return the sums of a power of what filled columns differ from the numbers given."""
     columns, fill, mean, power = wanted
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Sums((_filled_differences(part, columns, fill, mean, power),))
-
-
-def _filled_differences(part: CodedRows, columns: Ints, fill: Floats, mean: Floats, power: int) -> Floats:
     totals = []
-    for column in columns.tolist():
-        values = part.codes["train"][:, column]
-        filled = np.where(np.isnan(values), fill[column], values)
-        totals.append(((filled - mean[column]) ** power).sum())
-    return np.array(totals)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column in columns.tolist():
+            values = part.codes["train"][:, column]
+            filled = np.where(np.isnan(values), fill[column], values)
+            totals.append(((filled - mean[column]) ** power).sum())
+    return Sums((np.array(totals),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
