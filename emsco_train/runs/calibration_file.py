@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Literal, TypeAlias
@@ -10,7 +9,7 @@ from typing import Literal, TypeAlias
 from emsco_train.guarantee.calibration import Reliability, StageCalibration
 from emsco_train.models.temperature import TemperatureScaling
 from emsco_train.runs.front_measurement import MeasuredDesign
-from emsco_train.runs.run_file import FileModel
+from emsco_train.runs.run_file import FileModel, OneLineFile
 
 __all__ = ["Bin", "CalibrationFile", "ReliabilityEntry", "StageEntry", "TemperatureEntry"]
 
@@ -86,7 +85,7 @@ class StageEntry(FileModel):
         )
 
 
-class CalibrationFile(FileModel):
+class CalibrationFile(OneLineFile):
     """The document: the rows that all was counted on, and the stages of each design by its id."""
 
     format: Literal["emsco-calibration"] = "emsco-calibration"
@@ -100,10 +99,6 @@ class CalibrationFile(FileModel):
         """Return the document of some designs; `split` is the name of the rows that everything was counted on."""
         designs = {one.design.id: tuple(map(StageEntry.of, one.calibration, one.scalings or repeat(None))) for one in measured}
         return cls(split=split, designs=designs)
-
-    def text(self) -> str:
-        """Return the JSON."""
-        return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
     @classmethod
     def read(cls, text: str, path: str) -> CalibrationFile:

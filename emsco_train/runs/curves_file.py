@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ from emsco_train.data.curves.additive_fit import STRAIGHT
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import StageKind
 from emsco_train.errors import DataError
-from emsco_train.runs.run_file import FileModel
+from emsco_train.runs.run_file import FileModel, OneLineFile
 
 __all__ = ["CURVES_NAME", "CurveEntry", "CurvesFile", "describe_stages"]
 
@@ -68,7 +67,7 @@ class CurveEntry(FileModel):
         return ends == cells > 0 and [len(part) for part in (*self.log_odds, self.gap_log_odds)] == [cells] * outputs + [outputs]
 
 
-class CurvesFile(FileModel):
+class CurvesFile(OneLineFile):
     """The document: how strongly curves were shrunk, the labels that they speak for, and the features that have one.
 
     Of two labels, curves speak for the second; of more, for each against all others.
@@ -95,10 +94,6 @@ class CurvesFile(FileModel):
                 CurveEntry.of(feature, block.curve, codes) for feature, block, codes in columns if block.curve is not None
             ),
         )
-
-    def text(self) -> str:
-        """Return the JSON."""
-        return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
     @classmethod
     def read(cls, text: str, path: str) -> CurvesFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_train.errors import DataError
 from emsco_train.runs.front_measurement import MeasuredDesign
-from emsco_train.runs.run_file import FileModel
+from emsco_train.runs.run_file import OneLineFile
 
 __all__ = ["LabelsFile"]
 
@@ -19,7 +18,7 @@ _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _FIELDS = ("rows", "accepted", "accepted_as", "right")
 
 
-class LabelsFile(FileModel):
+class LabelsFile(OneLineFile):
     """The document: the rows that all was counted on, the labels, and four counts for each label of each design by its id."""
 
     format: Literal["emsco-labels"] = "emsco-labels"
@@ -44,10 +43,6 @@ class LabelsFile(FileModel):
             LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
             for label, (rows, accepted, accepted_as, right) in zip(self.labels, self.designs[design_id], strict=True)
         )
-
-    def text(self) -> str:
-        """Return the JSON."""
-        return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
     @classmethod
     def read(cls, text: str, path: str) -> LabelsFile:

@@ -58,10 +58,6 @@ class LedgerFile(FileModel):
     version: Literal[1] = 1
     uses: tuple[UseEntry, ...] = ()
 
-    def text(self) -> str:
-        """Return the JSON."""
-        return self.model_dump_json(indent=1) + "\n"
-
 
 class RunLedger:
     """The ledger of a run; see `CertifyLedger`.

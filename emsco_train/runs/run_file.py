@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -21,6 +22,7 @@ __all__ = [
     "FileEntry",
     "FileModel",
     "MeasuredRows",
+    "OneLineFile",
     "RunFile",
     "SearchEntry",
     "ThresholdEntry",
@@ -42,6 +44,18 @@ class FileModel(BaseModel):
         except ValidationError as error:
             fault = first_error(error)
             raise DataError(f"{path}: {fault.path}: {fault.message}. {hint}") from None
+
+    def text(self) -> str:
+        """Return the JSON."""
+        return self.model_dump_json(indent=1) + "\n"
+
+
+class OneLineFile(FileModel):
+    """A file of many numbers: the JSON is on one line."""
+
+    def text(self) -> str:
+        """Return the JSON."""
+        return json.dumps(self.model_dump(mode="json"), allow_nan=False) + "\n"
 
 
 class FileEntry(FileModel):
@@ -165,10 +179,6 @@ class RunFile(FileModel):
     files: dict[str, str]
     # How many uses of the certify rows share the level of their certificates; `certify.json` records the uses.
     certify_uses: Annotated[int, Field(ge=1)] = 1
-
-    def text(self) -> str:
-        """Return the JSON."""
-        return self.model_dump_json(indent=1) + "\n"
 
     @classmethod
     def read(cls, text: bytes, path: str) -> RunFile:
