@@ -107,35 +107,6 @@ def make_problem(
         raise
 
 
-class _FramePartitions:
-    """The partitions of a frame, read again for each function: none stays in memory."""
-
-    def __init__(self, client: Any, frame: Any) -> None:
-        import dask  # noqa: PLC0415 - an extra
-
-        self._client = client
-        self._delay = dask.delayed
-        number = dask.delayed(FramePart, pure=True)
-        self._parts = [number(place, part) for place, part in enumerate(frame.to_delayed())]
-
-    def total(self, function: Callable[[FramePart, Message], Result], message: Message) -> Result:
-        """Return the sum of what a function returns for each partition."""
-        result: Result = _add_up(self._client, self._submit(function, message))
-        return result
-
-    def transform(self, function: Callable[[FramePart, Message], Any], message: Message) -> _KeptPartitions:
-        """Return what a function makes of each partition, kept on the workers."""
-        return _KeptPartitions(self._client, self._submit(function, message))
-
-    def release(self) -> None:
-        """Do nothing: no partition stays in memory."""
-
-    def _submit(self, function: Callable[[FramePart, Message], Any], message: Message) -> list[Any]:
-        task = self._delay(function, pure=False)
-        futures: list[Any] = self._client.compute([task(part, message) for part in self._parts])
-        return futures
-
-
 class _KeptPartitions:
     """What the workers keep of each partition; the scheduler knows how to make it again."""
 
@@ -160,6 +131,25 @@ class _KeptPartitions:
     def _submit(self, function: Callable[[Any, Message], Any], message: Message) -> list[Any]:
         # Dask makes a task of its own of a long message, which workers pass on to each other.
         futures: list[Any] = self._client.map(_call, self._parts, function=function, message=message, pure=False)
+        return futures
+
+
+class _FramePartitions(_KeptPartitions):
+    """The partitions of a frame, read again for each function: none stays in memory."""
+
+    def __init__(self, client: Any, frame: Any) -> None:
+        import dask  # noqa: PLC0415 - an extra
+
+        self._delay = dask.delayed
+        number = dask.delayed(FramePart, pure=True)
+        super().__init__(client, [number(place, part) for place, part in enumerate(frame.to_delayed())])
+
+    def release(self) -> None:
+        """Do nothing: no partition stays in memory."""
+
+    def _submit(self, function: Callable[[FramePart, Message], Any], message: Message) -> list[Any]:
+        task = self._delay(function, pure=False)
+        futures: list[Any] = self._client.compute([task(part, message) for part in self._parts])
         return futures
 
 
