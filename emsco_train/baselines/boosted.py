@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from emsco_train.baselines.fitted import SingleModel, column_owners
+from emsco_train.baselines.fitted import SingleModel
 from emsco_train.baselines.method import check_problem, choose_by_validation
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import StageSettings
@@ -59,7 +59,7 @@ class CostEffectiveTrees:
     def fit_each(self, problem: Problem) -> Iterator[SingleModel]:
         """Yield the model of each trade-off."""
         price = np.array([problem.meter.cost([name]) for name in problem.names]) / problem.full_cost
-        penalties = price[column_owners(problem.encoder)].tolist()
+        penalties = price[problem.encoder.column_owners].tolist()
         for trade_off in self.trade_offs:
             yield fit_trees(problem, _make_lightgbm(trade_off, penalties))
 

@@ -29,7 +29,6 @@ from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Mask
 from emsco_train.baselines.bill import Bill, price_sets
 from emsco_train.baselines.classifier_tree import ClassifierTree, Payments, TreeObjective
-from emsco_train.baselines.fitted import column_owners
 from emsco_train.baselines.method import check_binary, check_problem, choose_by_validation
 from emsco_train.data.problem import Problem
 
@@ -62,7 +61,7 @@ class FittedTree:
 
     def _features(self, node: int) -> Mask:
         """Return which features a row has paid for once it was at a node."""
-        owners = column_owners(self.problem.encoder)
+        owners = self.problem.encoder.column_owners
         columns = self.used[self.tree.path(node)].any(axis=0)
         paid = np.zeros(len(self.problem.names), dtype=np.bool_)
         paid[owners[columns]] = True
@@ -119,7 +118,7 @@ def fit_tree(problem: Problem, depth: int, cost_weight: float, sparsity: float, 
 
 def list_payments(problem: Problem) -> Payments:
     """Return the prices of a problem, of features and of groups, as shares of that of all, with the columns that need each."""
-    owners = column_owners(problem.encoder)
+    owners = problem.encoder.column_owners
     paid = [(problem.costs.features[name], owners == position) for position, name in enumerate(problem.names)]
     for group in problem.costs.groups:
         members = [problem.names.index(name) for name in group.features]

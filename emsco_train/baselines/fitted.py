@@ -9,14 +9,14 @@ import numpy as np
 
 from emsco_runtime.bundle.rule import accept_rows
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.support.arrays import Floats, Mask
 from emsco_train.baselines.bill import Bill
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel, check_stages
 from emsco_train.models.evaluation import REJECTED, evaluate
 
-__all__ = ["FittedCascade", "SingleModel", "column_owners"]
+__all__ = ["FittedCascade", "SingleModel"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ class SingleModel:
         cls, problem: Problem, predict: Callable[[Floats], Floats], used_columns: Mask, *, rejects: bool = True
     ) -> SingleModel:
         """Return the model that uses these encoded columns of a problem."""
-        owners = column_owners(problem.encoder)
+        owners = problem.encoder.column_owners
         chosen = set(owners[used_columns].tolist())
         used = tuple(name for position, name in enumerate(problem.names) if position in chosen)
         return cls(predict, problem.encoder, used, problem.meter.cost(used), problem.labels, rejects)
@@ -81,15 +81,3 @@ class SingleModel:
         label, _, confident, _ = accept_rows(self.predict(self.encoder.transform(codes)), thresholds)
         position = np.where(confident, label, REJECTED) if self.rejects else label
         return Bill(position, np.full(len(codes), self.cost), self.labels)
-
-
-def column_owners(encoder: BlockEncoder) -> Ints:
-    """Return the position of the feature that each encoded column belongs to.
-
-    Examples
-    --------
-    >>> from emsco_train.data.encoder import Block
-    >>> column_owners(BlockEncoder((Block("a", 0, False, 0.0, 0.0, 1.0), Block("b", 2, False, 0.0, 0.0, 1.0))))
-    array([0, 1, 1])
-    """
-    return np.repeat(np.arange(len(encoder.widths)), encoder.widths)

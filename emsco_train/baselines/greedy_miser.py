@@ -23,7 +23,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Mask
 from emsco_train.baselines.cost_tree import BinnedColumns, CostTreeGrower
-from emsco_train.baselines.fitted import SingleModel, column_owners
+from emsco_train.baselines.fitted import SingleModel
 from emsco_train.baselines.method import check_binary, check_problem, choose_by_validation
 from emsco_train.data.problem import Problem
 from emsco_train.models.trees.tree_classifier import TreeClassifier
@@ -68,7 +68,7 @@ class GreedyMiser:
 
     def _boost(self, problem: Problem, columns: BinnedColumns, weight: float) -> Iterator[SingleModel]:
         """Yield the model of each number of trees."""
-        grower = CostTreeGrower(columns, column_owners(problem.encoder), FeaturePrices(problem), weight, self.depth)
+        grower = CostTreeGrower(columns, problem.encoder.column_owners, FeaturePrices(problem), weight, self.depth)
         truth = problem.train.target.astype(np.float64)
         base = float(np.log(truth.mean() / (1.0 - truth.mean())))
         score, bought = np.full(len(truth), base), np.zeros(len(problem.names), dtype=np.bool_)
@@ -81,7 +81,7 @@ class GreedyMiser:
             is_last = not len(grown.tree.feature)
             if number in self.trees or is_last:
                 classifier = TreeClassifier(TreeEnsemble.join(trees, [base]))
-                used = bought[column_owners(problem.encoder)]
+                used = bought[problem.encoder.column_owners]
                 yield SingleModel.of(problem, classifier.probabilities, used, rejects=self.rejects)
             if is_last:
                 return

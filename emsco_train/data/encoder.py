@@ -61,8 +61,8 @@ class BlockEncoder:
     >>> encoder.transform(np.array([[3.0, 1.0], [np.nan, -1.0]]))
     array([[1., 0., 1.],
            [0., 0., 0.]])
-    >>> encoder.columns(["kind"]), encoder.one_hot_groups
-    (array([1, 2]), (slice(1, 3, None),))
+    >>> encoder.columns(["kind"]), encoder.column_owners, encoder.one_hot_groups
+    (array([1, 2]), array([0, 1, 1]), (slice(1, 3, None),))
     """
 
     blocks: tuple[Block, ...]
@@ -97,6 +97,11 @@ class BlockEncoder:
         for block in self.blocks:
             counts[block.name] += block.width
         return list(counts.values())
+
+    @property
+    def column_owners(self) -> Ints:
+        """The position of the feature that each column belongs to."""
+        return np.repeat(np.arange(len(self.widths)), self.widths)
 
     @property
     def one_hot_groups(self) -> tuple[slice, ...]:

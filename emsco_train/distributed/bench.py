@@ -83,8 +83,7 @@ class PartitionedBench(DesignBench):
         self._partitions = partitions
         self._stages = stages
         self._train_rows = train_rows
-        widths = problem.encoder.widths
-        self._column_feature = np.repeat(np.arange(len(widths)), widths)
+        self._column_feature = problem.encoder.column_owners
         self._fitted = set[bytes]()
 
     @property

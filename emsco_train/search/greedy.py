@@ -136,8 +136,7 @@ class _RowsHere:
         self._weights = np.ones(len(self._target)) if part.weights is None else part.weights
         self._truth: Floats = np.eye(len(problem.labels))[self._target]
         self._fitter = fitter
-        widths = part.fitted.encoder.widths
-        self._feature = np.repeat(np.arange(len(widths)), widths)
+        self._feature = part.fitted.encoder.column_owners
 
     def gains(self, states: Sequence[PathState]) -> list[Floats]:
         """Return the score test of each column."""

@@ -80,7 +80,7 @@ def _logistic_scorer(
     problem: Problem, scored: Split, fitter: SetFitter, levels: Sequence[ThresholdLevels], jobs: int
 ) -> SetScorer:
     """Return a scorer of logistic regressions, fitted in batches; the same fits that an export makes."""
-    column_feature = np.repeat(np.arange(len(problem.names)), problem.encoder.widths)
+    column_feature = problem.encoder.column_owners
     rows = RowBlocks.of(scored.encoded, problem.encoder.one_hot_groups)
     chunk = _sets_per_chunk(problem, len(scored))
 
