@@ -49,17 +49,6 @@ class StageDecisions:
     label: Ints
     confident: Mask
 
-    @classmethod
-    def join(cls, parts: Sequence[StageDecisions]) -> StageDecisions:
-        """Return the decisions on the rows of several parts, in their order."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            np.concatenate([part.probabilities for part in parts]),
-            np.concatenate([part.label for part in parts]),
-            np.concatenate([part.confident for part in parts]),
-        )
-
 
 class FittedSet:
     """A fitted feature set; its graph and its session are made when they are first needed.
@@ -120,9 +109,9 @@ class FittedSet:
             return self.model.probabilities(self._encoder.transform(codes))
         return self.reference_scores(codes) if self.scores_one_by_one else self._scorer.score_rows(0, codes)
 
-    def decide_rows(self, codes: Floats, thresholds: Sequence[float], matrix: Floats | None = None) -> StageDecisions:
-        """Decide rows [rows, inputs]; `matrix` holds their `probabilities`, where these are known already."""
-        scores = self.probabilities(codes) if matrix is None else matrix
+    def decide_rows(self, codes: Floats, thresholds: Sequence[float]) -> StageDecisions:
+        """Decide rows [rows, inputs]."""
+        scores = self.probabilities(codes)
         label, confident = settle_rows(
             scores, thresholds, lambda rows: scores[rows] if self.scores_one_by_one else self.reference_scores(codes[rows])
         )
