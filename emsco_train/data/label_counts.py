@@ -9,7 +9,7 @@ import numpy as np
 from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.support.arrays import Ints
 
-__all__ = ["count_by_label", "count_positions"]
+__all__ = ["count_by_label", "count_positions", "join_label_counts"]
 
 
 def count_positions(positions: Ints, labels: int, units: Ints | None = None) -> list[int]:
@@ -48,8 +48,12 @@ def count_by_label(answer: Ints, target: Ints, labels: Sequence[Label], units: I
     label='spam' rows=2 accepted=2 accepted_as=1 right=1
     """
     parts = (target, np.where(answer >= 0, target, -1), answer, np.where(answer == target, target, -1))
-    counted = [count_positions(positions, len(labels), units) for positions in parts]
+    return join_label_counts(labels, *(count_positions(positions, len(labels), units) for positions in parts))
+
+
+def join_label_counts(labels: Sequence[Label], *counts: Sequence[int]) -> tuple[LabelCounts, ...]:
+    """Return the counts of each label, given those of all labels: rows, accepted, accepted as it, right."""
     return tuple(
         LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
-        for label, rows, accepted, accepted_as, right in zip(labels, *counted, strict=True)
+        for label, rows, accepted, accepted_as, right in zip(labels, *counts, strict=True)
     )

@@ -20,7 +20,7 @@ from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Array, Ints, Mask
 from emsco_runtime.support.ordered_work import run_ordered
 from emsco_train.costs.total import total_cost
-from emsco_train.data.label_counts import count_by_label, count_positions
+from emsco_train.data.label_counts import count_by_label, count_positions, join_label_counts
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
@@ -255,10 +255,7 @@ def _summarise(
     leaving = [int(stage.leaving[1].sum()) for stage in stages]
     mean = _mean([*zip(leaving, costs, strict=True), (total - accepted, costs[-1])])
     figures = Counts(len(split), accepted, right, mean, None if split.units is None else total)
-    labels = tuple(
-        LabelCounts(label=label, rows=rows, accepted=own, accepted_as=answered, right=both)
-        for label, rows, own, answered, both in zip(problem.labels, by_label, *decided.tolist(), strict=True)
-    )
+    labels = join_label_counts(problem.labels, by_label, *decided.tolist())
     calibration = tuple(add_warning(stage.calibration, len(stages)) for stage in stages)
     return MeasuredDesign(design, figures, calibration, scalings, labels)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from emsco_runtime.bundle.manifest import Label, LabelCounts
+from emsco_train.data.label_counts import join_label_counts
 from emsco_train.errors import DataError
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.run_file import OneLineFile
@@ -39,10 +40,7 @@ class LabelsFile(OneLineFile):
 
     def counts(self, design_id: str) -> tuple[LabelCounts, ...]:
         """Return the counts of a design; a KeyError names one that is not there."""
-        return tuple(
-            LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
-            for label, (rows, accepted, accepted_as, right) in zip(self.labels, self.designs[design_id], strict=True)
-        )
+        return join_label_counts(self.labels, *zip(*self.designs[design_id], strict=True))
 
     @classmethod
     def read(cls, text: str, path: str) -> LabelsFile:

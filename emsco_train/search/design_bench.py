@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.support.arrays import Mask
 from emsco_train.costs.total import total_cost
 from emsco_train.costs.units import CostUnits
+from emsco_train.data.label_counts import join_label_counts
 from emsco_train.data.problem import Problem
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
@@ -111,7 +111,7 @@ class DesignBench(ABC):
                 counts,
                 ties=int(tied),
                 precision=self.precision(population[index], counts, leaving, set_costs, threshold, label_sizes=label_sizes),
-                labels=self._label_counts(answers[index]),
+                labels=join_label_counts(self.problem.labels, self.label_rows, *answers[index]),
                 upgrade=self.problem.upgrade,
             )
             result.append(design)
@@ -137,12 +137,6 @@ class DesignBench(ABC):
     def front(self, designs: Iterable[Design]) -> Front:
         """Return designs as a front of this problem."""
         return Front.of_problem(self.problem, designs)
-
-    def _label_counts(self, answers: list[list[int]]) -> tuple[LabelCounts, ...]:
-        return tuple(
-            LabelCounts(label=label, rows=rows, accepted=accepted, accepted_as=accepted_as, right=right)
-            for label, rows, accepted, accepted_as, right in zip(self.problem.labels, self.label_rows, *answers, strict=True)
-        )
 
     def _set_costs(self, population: NDArray[np.int8]) -> list[list[float]]:
         """Return the cost of the cumulative set of each stage, design by design."""
