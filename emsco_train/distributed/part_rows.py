@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class _Scorer:
         encoder = rows.layout.encoder
 
         def fitted(index: int) -> FittedSet:
-            inputs = tuple(name for name, taken in zip(encoder.names, sets[index].tolist(), strict=True) if taken)
+            inputs = tuple(compress(encoder.names, sets[index]))
             return FittedSet(encoder, inputs, batch.model(index), rows.layout.labels, rows.codes)
 
         top = top_labels(batch, rows.scored_rows)

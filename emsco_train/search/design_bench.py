@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,9 +144,6 @@ class DesignBench(ABC):
         sets, valid = cumulative_sets(population)
         # Many designs have few sets between them.
         distinct, places = np.unique(sets[valid], axis=0, return_inverse=True)
-        costs = np.array([self._set_cost(chosen) for chosen in distinct])
+        costs = np.array([self.problem.meter.cost(compress(self.problem.names, chosen)) for chosen in distinct])
         ends = np.cumsum(valid.sum(axis=1))[:-1]
         return [part.tolist() for part in np.split(costs[places.ravel()], ends)]
-
-    def _set_cost(self, chosen: NDArray[np.bool_]) -> float:
-        return self.problem.meter.cost([name for name, taken in zip(self.problem.names, chosen, strict=True) if taken])

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def _logistic_scorer(
         top = top_labels(batch, rows, workers=jobs)
 
         def fitted(index: int) -> FittedSet:
-            return fitter.from_model(_names_in_set(problem.names, sets[index]), batch.model(index))
+            return fitter.from_model(tuple(compress(problem.names, sets[index])), batch.model(index))
 
         settle_top_labels(top, levels, scored.codes, fitted)
         return TopScores(top.label, top.confidence)
@@ -131,7 +132,7 @@ def _classifier_scorer(
             return list(pool.map(score, chosen))
 
     def score_sets(sets: Mask) -> Iterator[TopScores]:
-        chosen = [_names_in_set(problem.names, one) for one in sets]
+        chosen = [tuple(compress(problem.names, one)) for one in sets]
         if jobs == 1:
             yield from map(score_one, chosen)
             return
@@ -140,7 +141,3 @@ def _classifier_scorer(
             yield from score_many(chosen[start : start + batch_size])
 
     return score_sets
-
-
-def _names_in_set(names: Sequence[str], chosen: Mask) -> tuple[str, ...]:
-    return tuple(name for name, taken in zip(names, chosen.tolist(), strict=True) if taken)
