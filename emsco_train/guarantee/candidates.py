@@ -285,20 +285,16 @@ def _fault_text(fault: _Fault, designs: int, of: int, rows: int, confidence: flo
     limit = fault.limit
     if isinstance(limit, CostLimit):
         return f"{designs} of {pluralize(of, 'design')} have a larger mean cost there"
-    if limit.kind == "coverage":
-        if not fault.too_few:
-            return f"{designs} of {pluralize(of, 'design')} have a smaller coverage there"
-        least = min_rows(limit.most, confidence)
-        return f"{pluralize(rows, 'certify row')} are fewer than the {least} that show such a coverage if all are accepted"
-    as_label = f" as {limit.label!r}" if limit.kind == "label" else ""
     if not fault.too_few:
-        other = "smaller" if limit.kind == "recall" else "larger"
+        other = "smaller" if limit.kind in ("coverage", "recall") else "larger"
         return f"{designs} of {pluralize(of, 'design')} have a {other} {limit.name()} there"
+    least = min_rows(limit.most, confidence)
+    if limit.kind == "coverage":
+        return f"{pluralize(rows, 'certify row')} are fewer than the {least} that show such a coverage if all are accepted"
     if limit.kind == "recall":
-        least = min_rows(limit.most, confidence)
         return (
             f"there are fewer certify rows of {limit.label!r} than the {least} that show such a recall if all are accepted as it"
         )
-    least = min_rows(limit.most, confidence)
+    as_label = f" as {limit.label!r}" if limit.kind == "label" else ""
     too_few = f"{designs} would accept fewer than {least} of the {pluralize(rows, 'certify row')}{as_label}"
     return f"{too_few}, too few even if all were right"
