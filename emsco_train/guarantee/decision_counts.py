@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
 from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Ints
+from emsco_train.data.label_counts import count_positions
 from emsco_train.errors import DataError
 
 __all__ = ["DecisionCounts", "LabelCounts"]
@@ -27,6 +26,7 @@ class DecisionCounts:
 
     Examples
     --------
+    >>> import numpy as np
     >>> counts = DecisionCounts.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
     >>> counts.accepted, counts.accepted_wrong, counts.true, counts.true_wrong
     ((2, 1), (1, 0), (2, 2), (0, 1))
@@ -56,7 +56,7 @@ class DecisionCounts:
                     f"{len(labels)} labels"
                 )
         wrong = (label >= 0) & (label != target)
-        counts = [_count(positions, len(labels)) for positions in (label, label[wrong], target, target[wrong])]
+        counts = [tuple(count_positions(positions, len(labels))) for positions in (label, label[wrong], target, target[wrong])]
         return cls(len(target), tuple(labels), *counts)
 
     @property
@@ -73,7 +73,3 @@ class DecisionCounts:
     def all_wrong(self) -> int:
         """Rows accepted with a wrong label."""
         return sum(self.accepted_wrong)
-
-
-def _count(positions: Ints, labels: int) -> LabelCounts:
-    return tuple(np.bincount(positions[positions >= 0], minlength=labels).tolist())
