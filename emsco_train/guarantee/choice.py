@@ -78,13 +78,11 @@ class SelectionCriteria:
         errors = Promise(max_error=max_error, max_error_of=max_error_of or {}, confidence=confidence)
         if not errors.is_asked:
             return cls(requirements, design, errors)
-        promise = Promise(
-            max_error=max_error,
-            max_error_of=errors.max_error_of,
+        promise = replace(
+            errors,
             min_coverage=requirements.min_coverage,
             max_cost=requirements.max_cost,
             min_recall={floor.label: floor.least for floor in requirements.label_floors if floor.figure == "recall"},
-            confidence=confidence,
         )
         # The tests on the certify rows guard the limits: bounds on the validation figures would only leave out candidates.
         return cls(replace(requirements, sure=None), design, promise)
