@@ -14,7 +14,7 @@ import numpy as np
 
 from emsco_runtime.bundle.encoding import make_encoder
 from emsco_runtime.bundle.manifest import Feature, Golden, GoldenDecision, RawValue
-from emsco_runtime.bundle.rule import accept
+from emsco_runtime.bundle.rule import accept, margin
 from emsco_runtime.support.arrays import Floats
 from emsco_train.data.features import first_codes
 from emsco_train.errors import ExportError
@@ -49,8 +49,8 @@ def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np
         If no draw keeps its distance from every threshold.
     """
     drawer = _ItemDrawer(model, codes, rng)
-    for margin in _THRESHOLD_MARGINS:
-        found = drawer.draw_items(count, margin)
+    for least in _THRESHOLD_MARGINS:
+        found = drawer.draw_items(count, least)
         if found:
             return tuple(_select_varied(found, count))
     raise ExportError(
@@ -77,14 +77,14 @@ class _ItemDrawer:
         self._encoders = [make_encoder(feature) for feature in model.features]
         self._scorer, self._positions, self._costs = model.scorer(), model.input_positions(), model.stage_costs()
 
-    def draw_items(self, count: int, margin: float) -> list[Golden]:
+    def draw_items(self, count: int, least: float) -> list[Golden]:
         """Return items that keep this distance from thresholds and ties, until there are enough of all outcomes."""
         possible = len(self._model.stages) + 1  # each stage may accept, the last may also reject
         found: list[Golden] = []
         outcomes: set[tuple[int, str]] = set()
         for _ in range(_MAX_DRAWS):
             item = self._draw_item()
-            if _threshold_margin(self._model, item) >= margin:
+            if min(margin(row, self._model.thresholds) for row in item.probabilities) >= least:
                 found.append(item)
                 outcomes.add(_item_outcome(item))
             if len(found) >= count and len(outcomes) == possible:
@@ -171,13 +171,3 @@ def _unused_category(categories: Sequence[str]) -> str:
     while name in categories:
         name += "?"
     return name
-
-
-def _threshold_margin(model: CascadeModel, golden: Golden) -> float:
-    """Return the smallest distance of any stage's top probability to its threshold and to the second one."""
-    distances = []
-    for row in golden.probabilities:
-        label, _ = accept(row, model.thresholds)
-        top, second = sorted(row, reverse=True)[:2]
-        distances += [abs(top - model.thresholds[label]), top - second]
-    return min(distances)
