@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emsco_runtime.bundle.manifest import Expected, WeightedCounts
+from emsco_runtime.bundle.manifest import Expected
 
 __all__ = ["Counts"]
 
@@ -37,14 +37,10 @@ class Counts:
     @classmethod
     def of_expected(cls, expected: Expected) -> Counts:
         """Return the counts of a manifest, by weight where it has them."""
-        if expected.weighted is not None:
-            return cls.of_weighted(expected.rows, expected.weighted)
+        counted = expected.weighted
+        if counted is not None:
+            return cls(expected.rows, counted.accepted, counted.right, counted.mean_cost, counted.units)
         return cls(expected.rows, expected.accepted, expected.right, expected.cost.mean)
-
-    @classmethod
-    def of_weighted(cls, rows: int, counted: WeightedCounts) -> Counts:
-        """Return the counts of `rows` rows by weight."""
-        return cls(rows, counted.accepted, counted.right, counted.mean_cost, counted.units)
 
     @property
     def total(self) -> int:

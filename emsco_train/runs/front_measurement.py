@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from emsco_runtime.bundle.manifest import LabelCounts
-from emsco_runtime.bundle.summary import mean_cost
 from emsco_runtime.support.arrays import Array, Ints, Mask
 from emsco_runtime.support.ordered_work import run_ordered
 from emsco_train.costs.total import total_cost
@@ -28,7 +27,7 @@ from emsco_train.designs.design import Design
 from emsco_train.guarantee.calibration import RankedScores, StageCalibration, add_warning, calibrate, calibrate_ranked
 from emsco_train.models.borderline import ThresholdLevels
 from emsco_train.models.cascade_model import CascadeModel
-from emsco_train.models.evaluation import Evaluation, evaluate_split, evaluate_validation
+from emsco_train.models.evaluation import evaluate_split, evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.models.temperature import TemperatureScaling
 from emsco_train.search.scoring.set_scorer import set_scorer, split_scorer
@@ -119,15 +118,8 @@ def measure_fitted_design(problem: Problem, split: Split, design: Design, model:
         evaluation = evaluate_split(problem, model, split)
     scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)
     labels = count_by_label(evaluation.label, split.target, problem.labels, split.units)
-    return MeasuredDesign(design, _count(evaluation, split), calibrate(evaluation, split.target), scalings, labels)
-
-
-def _count(evaluation: Evaluation, split: Split) -> Counts:
-    if split.units is not None:
-        return Counts.of_weighted(len(split), evaluation.count_units(split.target, split.units))
-    accepted = evaluation.accepted
-    right = accepted & (evaluation.label == split.target)
-    return Counts(len(accepted), int(accepted.sum()), int(right.sum()), mean_cost(evaluation.cost.tolist()))
+    figures = Counts.of_expected(evaluation.expected(split.target, split.name, split.units))
+    return MeasuredDesign(design, figures, calibrate(evaluation, split.target), scalings, labels)
 
 
 def _cumulative_sets(problem: Problem, design: Design) -> tuple[_FeatureSet, ...]:
