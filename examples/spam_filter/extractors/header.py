@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from spam_filter.message.address import parse_date
-from spam_filter.message.characters import entropy, share, share_of_capitals, share_of_digits
+from spam_filter.message.characters import CharacterShares, entropy, share
 from spam_filter.message.mail import Mail
 
 __all__ = [
@@ -47,12 +47,12 @@ def subject_length(mail: Mail) -> float:
 
 def subject_capitals(mail: Mail) -> float:
     """Return the share of capitals among the subject's letters."""
-    return share_of_capitals(mail.subject)
+    return CharacterShares.of(mail.subject).capitals
 
 
 def subject_digits(mail: Mail) -> float:
     """Return the share of digits in the subject."""
-    return share_of_digits(mail.subject)
+    return CharacterShares.of(mail.subject).digits
 
 
 def subject_entropy(mail: Mail) -> float:
@@ -77,7 +77,7 @@ def subject_gap(mail: Mail) -> bool:
 
 def sender_digits(mail: Mail) -> float:
     """Return the share of digits in the sender's local part."""
-    return share_of_digits(mail.sender.local)
+    return CharacterShares.of(mail.sender.local).digits
 
 
 def reply_elsewhere(mail: Mail) -> bool:

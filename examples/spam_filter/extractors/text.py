@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spam_filter.learned.clues import link_hosts
-from spam_filter.message.characters import share, share_of_capitals, share_of_digits, share_of_non_ascii
+from spam_filter.message.characters import CharacterShares, share
 from spam_filter.message.limits import COMPRESSED_CHARACTERS
 from spam_filter.message.mail import Mail
 
@@ -38,11 +38,12 @@ def text_features(mail: Mail) -> Mapping[str, float | bool]:
     """Return all facts about the text at once: each needs the same pass."""
     text, length = mail.text, len(mail.text)
     lines = text.count("\n") + 1
+    shares = CharacterShares.of(text)
     return {
         "text_length": math.log1p(length),
-        "text_capitals": share_of_capitals(text),
-        "text_digits": share_of_digits(text),
-        "text_foreign": share_of_non_ascii(text),
+        "text_capitals": shares.capitals,
+        "text_digits": shares.digits,
+        "text_foreign": shares.foreign,
         "text_shouts": math.log1p(1000 * share(text.count("!"), length)),
         "text_money": math.log1p(1000 * share(text.count("$") + text.count("%") + text.count("€"), length)),
         "text_quoted": share(len(_QUOTED.findall(f"\n{text}")), lines),

@@ -7,9 +7,9 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["entropy", "share", "share_of_capitals", "share_of_digits", "share_of_non_ascii"]
+__all__ = ["CharacterShares", "entropy", "share"]
 
 _UPPER: Final = string.ascii_uppercase.encode()
 _LOWER: Final = string.ascii_lowercase.encode()
@@ -22,45 +22,43 @@ def share(count: float, whole: int) -> float:
     return count / whole if whole else 0.0
 
 
-def share_of_capitals(text: str) -> float:
-    """Return which share of the letters are capitals, counted where upper and lower case differ.
+class CharacterShares(NamedTuple):
+    """What a text is made of.
 
-    Examples
-    --------
-    >>> share_of_capitals("AbCd 12")
-    0.5
+    Parameters
+    ----------
+    capitals
+        Which share of the letters are capitals, counted where upper and lower case differ.
+    digits, foreign
+        Which share of the characters are digits, and outside ASCII.
     """
-    capitals = _count(text, _UPPER, str.isupper)
-    return share(capitals, capitals + _count(text, _LOWER, str.islower))
 
+    capitals: float
+    digits: float
+    foreign: float
 
-def _count(text: str, members: bytes, is_member: Callable[[str], bool]) -> int:
-    """Return how many characters are of a kind: plain ones by their bytes, which is far quicker, others one by one."""
-    plain = text.encode("ascii", "ignore")
-    others = "" if len(plain) == len(text) else "".join(_BEYOND_ASCII.findall(text))
-    return len(plain) - len(plain.translate(None, members)) + sum(map(is_member, others))
+    @classmethod
+    def of(cls, text: str) -> CharacterShares:
+        """Count the characters of a text: plain ones by their bytes, which is far quicker, others one by one.
 
+        Examples
+        --------
+        >>> CharacterShares.of("AbCd 1é é2")
+        CharacterShares(capitals=0.3333333333333333, digits=0.2, foreign=0.2)
+        """
+        plain = text.encode("ascii", "ignore")
+        others = Counter("" if len(plain) == len(text) else "".join(_BEYOND_ASCII.findall(text)))
 
-def share_of_digits(text: str) -> float:
-    """Return which share of the characters are digits.
+        def count(members: bytes, is_member: Callable[[str], bool]) -> int:
+            found = sum(times for character, times in others.items() if is_member(character))
+            return len(plain) - len(plain.translate(None, members)) + found
 
-    Examples
-    --------
-    >>> share_of_digits("a1b2")
-    0.5
-    """
-    return share(_count(text, _DIGITS, str.isdigit), len(text))
-
-
-def share_of_non_ascii(text: str) -> float:
-    """Return which share of the characters are outside ASCII.
-
-    Examples
-    --------
-    >>> share_of_non_ascii("né")
-    0.5
-    """
-    return share(len(text) - len(text.encode("ascii", "ignore")), len(text))
+        capitals = count(_UPPER, str.isupper)
+        return cls(
+            share(capitals, capitals + count(_LOWER, str.islower)),
+            share(count(_DIGITS, str.isdigit), len(text)),
+            share(len(text) - len(plain), len(text)),
+        )
 
 
 def entropy(text: str) -> float:
