@@ -2,8 +2,8 @@
 
 Each repeat draws a pool of rows that may fit and measure designs. It is searched in three ways: the paper's, with a third of the
 rows for validation and the threshold as named; the same with thresholds tuned along the ladder (the old split, the new choice of
-thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default, by figures on other
-folds than those of the search, and without that ("one division"). The truth is counted on
+thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default, that must hold
+on other folds than those of the search, too, and without that ("one division"). The truth is counted on
 the other rows of the data set, at most 40,000 of them, by the models that would be exported. The floors below were written down
 before anything was measured.
 
@@ -45,8 +45,9 @@ from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.models.evaluation import evaluate_validation
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
-from emsco_train.search.remeasuring import RemeasuredFront, remeasure_front
+from emsco_train.search.remeasuring import make_divisions, remeasure_front
 
 Way = Literal["paper", "tuned", "one division", "cross-fitted"]
 WAYS: tuple[Way, ...] = ("paper", "tuned", "one division", "cross-fitted")
@@ -194,7 +195,6 @@ def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float
     return figures
 
 
-@cache
 def measure_again(problem: Problem, design: Design) -> float:
     """Return the accuracy of a design on other folds than those that it was chosen by."""
     other = problem.with_other_folds()
@@ -211,37 +211,37 @@ def measure(name: str, rows: int, repeat: int, search: Way) -> list[Record]:
     if search != "paper":
         front = ladder_front(problem, front)
     truth = true_figures(problem, front)
-    return [
-        _choose(problem, measured, truth, Record(name, rows, repeat, way, sure, slack, *floors))
-        for floors in case.floors
-        for way in SEARCHES[search]
-        for measured in [_measured_front(problem, front, way, floors)]
-        for sure, slack in itertools.product(LEVELS[way], SLACKS[way])
-    ]
-
-
-def _measured_front(problem: Problem, front: Front, way: Way, floors: tuple[float, float]) -> RemeasuredFront:
-    if way != "cross-fitted":
-        return RemeasuredFront(front)
-    return remeasure_front(problem, front, Requirements(min_accuracy=floors[0], min_coverage=floors[1]))
+    divisions = make_divisions(problem)
+    records = []
+    for floors, way in itertools.product(case.floors, SEARCHES[search]):
+        for sure, slack in itertools.product(LEVELS[way], SLACKS[way]):
+            wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=sure, slack=slack)
+            asked = Record(name, rows, repeat, way, sure, slack, *floors)
+            records.append(_choose(problem, front, wish, divisions if way == "cross-fitted" else (), truth, asked))
+    return records
 
 
 def _choose(
-    problem: Problem, measured: RemeasuredFront, truth: Mapping[str, tuple[float, float, float]], asked: Record
+    problem: Problem,
+    front: Front,
+    wish: Requirements,
+    divisions: Sequence[ProblemFitters],
+    truth: Mapping[str, tuple[float, float, float]],
+    asked: Record,
 ) -> Record:
     """Return the record of a wish with what is chosen for it, and what is true of that."""
-    front, floors, is_default = measured.front, (asked.min_accuracy, asked.min_coverage), (asked.sure, asked.slack) == DEFAULT
-    wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=asked.sure, slack=asked.slack)
+    floors, is_default = (asked.min_accuracy, asked.min_coverage), (asked.sure, asked.slack) == DEFAULT
     keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
     record = replace(asked, oracle=min(keeping, default=None))
+    measured = remeasure_front(problem, front, wish, divisions=divisions).front
     try:
-        design = wish.choose(tuple(front), front.full_cost)
+        design = wish.choose(tuple(measured), front.full_cost)
     except SelectionError:
         return record
     again = likely = None
     if asked.way == "cross-fitted" and is_default:
         again = measure_again(problem, design)
-        found = estimate_likely_figures(problem, front, wish, divisions=measured.divisions)
+        found = estimate_likely_figures(problem, front, wish, divisions=divisions)
         likely = None if found is None else found.accuracy
     accuracy, coverage, cost = truth[design.id]
     return replace(

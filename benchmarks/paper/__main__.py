@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             started = time.process_time()
             EXPERIMENTS[name](plan)
             form, seconds = "quick" if plan.is_quick else "full", time.process_time() - started
-            done = CommandRow(name, form, 1 if name == "sweeps" else runs, seconds)
+            done = CommandRow(name, form, " ".join(plan.data) or "all", 1 if name == "sweeps" else runs, seconds)
             append_records(options.folder / "commands.csv", [done])
 
 

@@ -65,9 +65,9 @@ def write_page(folder: Path, page: Path) -> None:
 def _describe_commands(rows: Sequence[CommandRow]) -> Iterator[str]:
     yield "## What was run\n"
     lines = []
-    for (name, form), own in group_rows(rows, "experiment", "form").items():
-        lines.append((name, form, max(row.runs for row in own), f"{sum(row.seconds for row in own) / 60:.1f} min"))
-    yield _table(("experiment", "form", "runs", "processor time"), lines)
+    for (name, form, data), own in group_rows(rows, "experiment", "form", "data").items():
+        lines.append((name, form, data, max(row.runs for row in own), f"{sum(row.seconds for row in own) / 60:.1f} min"))
+    yield _table(("experiment", "form", "data", "runs", "processor time"), lines)
 
 
 def describe_fronts(rows: Sequence[FrontRow]) -> Iterator[str]:

@@ -31,10 +31,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """What was run: the experiment, its form ("full" or "quick"), runs, and the processor time of this command."""
+    """What was run: the experiment, its form ("full" or "quick"), the data sets, runs, and the processor time of this command."""
 
     experiment: str
     form: str
+    data: str
     runs: int
     seconds: float
 

@@ -65,7 +65,7 @@ def estimate_likely_figures(
     `divisions` are those of a `RemeasuredFront`, by whose figures the choice is made. None where nothing is required, where there
     are too many rows for it to matter, and where no draw has a design to choose.
     """
-    # Only those that nearly meet the requirements were measured again, and no others are chosen from.
+    # Those that nearly meet the requirements are enough, and the fewer are fitted on other divisions the better.
     designs = tuple(find_near(front, requirements)) if divisions else tuple(front)
     measured_by = tuple(divisions) or (fitters or ProblemFitters(problem),)
     rows = measured_by[0].problem.validation

@@ -5,18 +5,22 @@ other. A floor on coverage alone would lead to the lowest threshold, and one on 
 to nothing.
 
 The ladder has many designs of nearly the same cost, and the cheapest that satisfies is the one that was luckiest. So the surest
-of those that cost little more is taken, by figures on other folds than those of the search: `benchmarks/choices.py` shows what
-that keeps, and what it costs.
+of those that cost little more is taken, and it must satisfy on other folds, too, than those of the search:
+`benchmarks/choices.py` shows what that keeps, and what it costs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
+from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
 from emsco_train.guarantee.ledger import CertifyLedger
@@ -47,28 +51,42 @@ def choose_tuned_design(
     if criteria.tune_thresholds and (is_promised or both):
         front = ladder_front(problem, front, requirements, jobs=jobs, fitters=made)
     if criteria.tune_thresholds and both and not is_promised:
-        criteria = replace(criteria, requirements=replace(requirements, slack=_SLACK))
+        requirements = replace(requirements, slack=_SLACK)
+        criteria = replace(criteria, requirements=requirements)
     if not requirements.any() or is_promised:
         return choose_design(problem, front, criteria, ledger, fitters=made)
     measured = remeasure_front(problem, front, requirements, jobs=jobs)
-    chosen = choose_design(problem, measured.front, criteria, ledger, fitters=made)
+    with _explained(front, requirements):
+        chosen = choose_design(problem, measured.front, criteria, ledger, fitters=made)
     # With the figures of its search, which the export checks.
     choice = replace(chosen, design=front.find(chosen.design.id))
     if problem.test is not None or problem.certify is not None:
         return choice
-    likely = estimate_likely_figures(
-        problem, measured.front, criteria.requirements, jobs=jobs, fitters=made, divisions=measured.divisions
-    )
+    likely = estimate_likely_figures(problem, front, requirements, jobs=jobs, fitters=made, divisions=measured.divisions)
     return replace(choice, likely=likely)
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
-    """Choose a design of a front by requirements, by its figures on other folds; no certify row is looked at."""
+    """Choose a design of a front by requirements, which it meets on other folds, too; no certify row is looked at."""
     requirements.check_labels(problem.labels)
     if requirements.both_sides:
         front, requirements = ladder_front(problem, front, requirements, jobs=jobs), replace(requirements, slack=_SLACK)
     measured = remeasure_front(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
-    return front.find(requirements.choose(tuple(measured.front), front.full_cost).id)
+    with _explained(front, requirements):
+        return front.find(requirements.choose(tuple(measured.front), front.full_cost).id)
+
+
+@contextmanager
+def _explained(front: Front, requirements: Requirements) -> Iterator[None]:
+    """Add to the error that nothing satisfies why designs are not taken that do, by the figures that a user sees."""
+    try:
+        yield
+    except SelectionError as error:
+        count = sum(map(requirements.meets, front))
+        if not count:
+            raise
+        detail = f"{pluralize(count, 'design')} did on the folds of the search, and not on other divisions of the same rows"
+        raise SelectionError(f"{error}. {detail}", error.nearest) from None
 
 
 def select_from_ladder(ladder: Front, requirements: Requirements) -> Design:

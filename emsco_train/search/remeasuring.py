@@ -24,18 +24,18 @@ from emsco_train.search.ladder import make_workbenches
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["RemeasuredFront", "find_near", "make_design_workbenches", "remeasure_front"]
+__all__ = ["RemeasuredFront", "find_near", "make_design_workbenches", "make_divisions", "remeasure_front"]
 
 # More divisions than this add little; on many rows there is less luck to take out, and fits take longer.
 _MOST_DIVISIONS = 4
 _MOST_ROWS = 10_000
-# Designs that miss a floor by more than this are not measured again: other folds do not change that much.
+# Designs that miss a floor by more than this are not chosen on drawn rows either.
 _NEAR = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemeasuredFront:
-    """A front in which the designs that may be chosen have their mean figures on other divisions.
+    """A front in which the designs that meet some requirements have their mean figures on other divisions.
 
     `divisions` are the problems, and who fits them; empty where nothing was measured again: there are no folds or too many rows,
     the folds are by time, or fits are slow, as those of trees are.
@@ -45,15 +45,36 @@ class RemeasuredFront:
     divisions: tuple[ProblemFitters, ...] = ()
 
 
-def remeasure_front(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> RemeasuredFront:
-    """Measure those designs of a front again that nearly meet some requirements; the others keep their figures."""
-    near = find_near(front, requirements)
-    divisions = _make_divisions(problem) if near and not any(design.upgrade for design in near) else ()
-    if not divisions:
+def remeasure_front(
+    problem: Problem,
+    front: Front,
+    requirements: Requirements,
+    *,
+    jobs: int = 1,
+    divisions: Sequence[ProblemFitters] | None = None,
+) -> RemeasuredFront:
+    """Measure those designs of a front again that meet some requirements; whoever meets them then meets them twice.
+
+    The others keep their figures, and are not chosen. `divisions` are those of `make_divisions`, if they were made before.
+    """
+    meeting = [design for design in front if requirements.meets(design)]
+    if not meeting or any(design.upgrade for design in meeting):
         return RemeasuredFront(front)
-    measured = zip(*(_measure(near, division, jobs) for division in divisions), strict=True)
+    made = make_divisions(problem) if divisions is None else tuple(divisions)
+    if not made:
+        return RemeasuredFront(front)
+    measured = zip(*(_measure(meeting, division, jobs) for division in made), strict=True)
     again = {found[0].id: _mean_of(found) for found in measured}
-    return RemeasuredFront(Front.of_problem(problem, [again.get(design.id, design) for design in front]), divisions)
+    return RemeasuredFront(Front.of_problem(problem, [again.get(design.id, design) for design in front]), made)
+
+
+def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
+    """Return the problem on other divisions, and who fits them; none where designs are not measured again."""
+    count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
+    if not problem.settings.is_logistic or not problem.has_other_folds:
+        return ()
+    # The one with the number 0 is left for the figures of the bundle.
+    return tuple(ProblemFitters(problem.with_other_folds(number)) for number in range(1, count + 1))
 
 
 def find_near(front: Front, requirements: Requirements) -> list[Design]:
@@ -69,14 +90,6 @@ def make_design_workbenches(designs: Sequence[Design], jobs: int, fitters: Probl
         levels, made = sorted({design.thresholds for design in own}), fitters.upgraded(upgrade)
         everything = np.array(sorted({design.chromosome for design in own}), dtype=np.int8)
         yield from make_workbenches(made.problem, levels, len(distinct_sets(everything)), jobs, made)
-
-
-def _make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
-    count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
-    if not problem.settings.is_logistic or not problem.has_other_folds:
-        return ()
-    # The one with the number 0 is left for the figures of the bundle.
-    return tuple(ProblemFitters(problem.with_other_folds(number)) for number in range(1, count + 1))
 
 
 def _measure(designs: Sequence[Design], fitters: ProblemFitters, jobs: int) -> list[Design]:

@@ -13,9 +13,12 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Splits
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
+from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import _collect_outcomes, _mean_outcomes, estimate_likely_figures
 from emsco_train.export.searched_design import check_counts
-from emsco_train.export.tuned_choice import select_tuned_design
+from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
+from emsco_train.guarantee.choice import SelectionCriteria
+from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.search import remeasuring
 from emsco_train.search.ladder import ladder_front
@@ -64,11 +67,11 @@ def test_figures_are_means_over_other_divisions(kind: str) -> None:
     problem = make_problem(sample_weight=weights if kind == "weights" else None, groups=groups if kind == "groups" else None)
     front = make_front(problem)
     measured = remeasure_front(problem, front, ASKED)
-    near = find_near(front, ASKED)
+    meeting = [design for design in front if ASKED.meets(design)]
     assert len(measured.divisions) == 4
-    assert len(front) > len(near) > 10
+    assert len(front) > len(meeting) > 10
     others = [problem.with_other_folds(number) for number in range(1, 5)]
-    for design in near[::9]:
+    for design in meeting[::9]:
         found = [
             evaluate_validation(other, design.stages, design.thresholds).expected(
                 other.validation.target, "again", other.validation.units
@@ -83,13 +86,12 @@ def test_figures_are_means_over_other_divisions(kind: str) -> None:
         assert again.bounds(0.85).accuracy < again.accuracy
 
 
-def test_designs_far_from_the_requirements_keep_their_figures(problem: Problem, front: Front) -> None:
+def test_designs_that_miss_the_requirements_keep_their_figures(problem: Problem, front: Front) -> None:
     """Nobody would choose them: they are not fitted again, and all designs stay in the front."""
     measured = remeasure_front(problem, front, ASKED).front
-    near = {design.id for design in find_near(front, ASKED)}
-    far = [design for design in front if design.id not in near]
-    assert far
-    assert all(measured.find(design.id) == design for design in far)
+    missing = [design for design in front if not ASKED.meets(design)]
+    assert missing
+    assert all(measured.find(design.id) == design for design in missing)
     assert {design.id for design in measured} == {design.id for design in front}
 
 
@@ -98,7 +100,7 @@ def test_figures_per_label_are_means_too(problem: Problem, front: Front) -> None
     asked = Requirements.of(min_recall={"yes": 0.6}, min_accuracy=0.8)
     measured = remeasure_front(problem, front, asked).front
     others = [problem.with_other_folds(number) for number in range(1, 5)]
-    design = find_near(front, asked)[0]
+    design = next(design for design in front if asked.meets(design))
     counts = [
         evaluate_validation(other, design.stages, design.thresholds).expected(
             other.validation.target, "again", None, problem.labels
@@ -113,16 +115,16 @@ def test_figures_per_label_are_means_too(problem: Problem, front: Front) -> None
 
 @pytest.mark.uncounted
 def test_the_luck_of_the_searched_division_is_gone() -> None:
-    """Over several tables, figures on other divisions are nearer to what the exported models do on fresh rows."""
+    """Over several tables, the most accurate design by the folds of its search is less accurate on others, on average."""
     shown, again = [], []
-    for seed in range(6):
+    for seed in range(8):
         problem = make_problem(seed)
         front = make_front(problem)
         measured = remeasure_front(problem, front, ASKED).front
-        for design in find_near(front, ASKED):
-            shown.append(design.accuracy)
-            again.append(measured.find(design.id).accuracy)
-    assert np.mean(again) < np.mean(shown)
+        best = max(filter(ASKED.meets, front), key=lambda design: design.accuracy)
+        shown.append(best.accuracy)
+        again.append(measured.find(best.id).accuracy)
+    assert np.mean(again) < np.mean(shown) - 0.001
 
 
 def test_a_choice_has_the_figures_of_its_search(problem: Problem, front: Front) -> None:
@@ -130,8 +132,23 @@ def test_a_choice_has_the_figures_of_its_search(problem: Problem, front: Front) 
     chosen = select_tuned_design(problem, run_search(problem, Settings(max_stages=2), jobs=1).front, ASKED)
     measured = remeasure_front(problem, front, ASKED).front
     assert ASKED.meets(measured.find(chosen.id))
+    assert ASKED.meets(chosen)
     assert chosen == front.find(chosen.id)
     check_counts(problem, chosen)
+
+
+def test_what_satisfies_on_one_division_alone_is_explained(problem: Problem, front: Front) -> None:
+    """A user who sees a design that satisfies in the front is told why it is not taken."""
+    plain = run_search(problem, Settings(max_stages=2), jobs=1).front
+    best = max((design for design in front if design.coverage >= 0.6), key=lambda design: design.accuracy)
+    asked = Requirements(min_accuracy=best.accuracy, min_coverage=0.6, sure=None)
+    assert not asked.meets(remeasure_front(problem, front, asked).front.find(best.id))
+    message = "none of .* satisfies .* 1 design did on the folds of the search, and not on other divisions of the same rows"
+    with pytest.raises(SelectionError, match=message) as caught:
+        select_tuned_design(problem, plain, asked)
+    assert caught.value.nearest is not None
+    with pytest.raises(SelectionError, match=message):
+        choose_tuned_design(problem, plain, SelectionCriteria.of(asked), MemoryLedger())
 
 
 @pytest.mark.parametrize("kind", ["one validation split", "folds by time", "slow fits", "many rows", "nothing near"])
@@ -160,7 +177,7 @@ def test_more_rows_take_fewer_divisions(monkeypatch: pytest.MonkeyPatch, problem
 def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Front) -> None:
     """Likely figures take the mean row by row: each division has the rows in an order of its own."""
     measured = remeasure_front(problem, front, ASKED)
-    near = find_near(measured.front, ASKED)[:5]
+    near = find_near(front, ASKED)[:5]
     outcomes = [_collect_outcomes(near, 1, division) for division in measured.divisions]
     mean = _mean_outcomes(outcomes, measured.divisions)
     for place, design in enumerate(near):
@@ -177,7 +194,7 @@ def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Fr
 def test_likely_figures_are_those_of_other_divisions(problem: Problem, front: Front) -> None:
     """With divisions, the choice that is repeated is the one that is made."""
     measured = remeasure_front(problem, front, ASKED)
-    likely = estimate_likely_figures(problem, measured.front, ASKED, divisions=measured.divisions)
+    likely = estimate_likely_figures(problem, front, ASKED, divisions=measured.divisions)
     assert likely is not None
     assert 0.7 < likely.accuracy < 1.0
     assert likely != estimate_likely_figures(problem, front, ASKED)
