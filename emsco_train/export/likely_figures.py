@@ -69,7 +69,7 @@ def estimate_likely_figures(
     designs = tuple(find_near(front, requirements)) if divisions else tuple(front)
     measured_by = tuple(divisions) or (fitters or ProblemFitters(problem),)
     rows = measured_by[0].problem.validation
-    if not requirements.any() or not designs or len(designs) * len(rows) > _MAX_CELLS:
+    if not requirements.any() or not designs or len(designs) * len(rows) * len(measured_by) > _MAX_CELLS:
         return None
     outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], measured_by)
     # A stream of its own: the same choice from the same run has the same figures.

@@ -58,7 +58,7 @@ def remeasure_front(
     The others keep their figures, and are not chosen. `divisions` are those of `make_divisions`, if they were made before.
     """
     meeting = [design for design in front if requirements.meets(design)]
-    if not meeting or any(design.upgrade for design in meeting):
+    if not meeting or any(design.upgrade for design in front):
         return RemeasuredFront(front)
     made = make_divisions(problem) if divisions is None else tuple(divisions)
     if not made:
