@@ -2,10 +2,10 @@
 
 Each repeat draws a pool of rows that may fit and measure designs. It is searched in three ways: the paper's, with a third of the
 rows for validation and the threshold as named; the same with thresholds tuned along the ladder (the old split, the new choice of
-thresholds); and cross-fitted, tuned, with sure floors at several levels, of which one is today's default, that must hold
-on other folds than those of the search, too, and without that ("one division"). The truth is counted on
-the other rows of the data set, at most 40,000 of them, by the models that would be exported. The floors below were written down
-before anything was measured.
+thresholds); and cross-fitted and tuned, with sure floors at several levels, of which one is today's default. From the last,
+designs are chosen by the folds of the search alone ("one division"), and so that other folds must show the same ("cross-fitted"),
+as users get them. The truth is counted on the other rows of the data set, at most 40,000 of them, by the models that would be
+exported. The floors below were written down before anything was measured.
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
@@ -47,11 +47,11 @@ from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
-from emsco_train.search.remeasuring import make_divisions, remeasure_front
+from emsco_train.search.other_folds import make_divisions, measure_on_other_folds
 
 Way = Literal["paper", "tuned", "one division", "cross-fitted"]
 WAYS: tuple[Way, ...] = ("paper", "tuned", "one division", "cross-fitted")
-# Searched, as one: the choice differs.
+# Each search, and the ways of choosing from its front.
 SEARCHES: dict[Way, tuple[Way, ...]] = {
     "paper": ("paper",),
     "tuned": ("tuned",),
@@ -69,7 +69,7 @@ SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "one d
 # Of the two, what a choice does by default.
 DEFAULT = (DEFAULT_SURE, 0.1)
 MAX_TRUTH_ROWS = 40_000
-RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices.jsonl"
+RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices-by-division.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _choose(
     floors, is_default = (asked.min_accuracy, asked.min_coverage), (asked.sure, asked.slack) == DEFAULT
     keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
     record = replace(asked, oracle=min(keeping, default=None))
-    measured = remeasure_front(problem, front, wish, divisions=divisions).front
+    measured = measure_on_other_folds(problem, front, wish, divisions=divisions).front
     try:
         design = wish.choose(tuple(measured), front.full_cost)
     except SelectionError:

@@ -32,7 +32,6 @@ from emsco_train.data.stage_settings import Upgrade
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DataError, SelectionError
 from emsco_train.export.searched_design import fit_design
-from emsco_train.export.tuned_choice import select_from_ladder
 from emsco_train.models.evaluation import evaluate_split
 from emsco_train.models.fitted_set import ProblemFitters, SetFitter
 from emsco_train.search.ladder import ladder_front
@@ -159,7 +158,7 @@ def measure_cascades(time_limit: float | None, name: str, division: int, kind: K
     for accuracy, coverage in case.floors:
         asked = Requirements(min_accuracy=accuracy, min_coverage=coverage, sure=None)
         try:
-            design = select_from_ladder(ladder, asked)
+            design = asked.choose(tuple(ladder), ladder.full_cost)
         except SelectionError:
             continue
         found = evaluate_split(problem, fit_design(problem, design, fitters), problem.test).expected(problem.test.target, "test")

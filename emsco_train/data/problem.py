@@ -306,8 +306,8 @@ class Problem:
     def has_other_folds(self) -> bool:
         """Whether the rows can be divided into folds in other ways; of folds by time there is one division alone."""
         folds = [part.fold for part in self.parts if part.fold is not None]
-        # Forward chaining leaves the first block out of the first fold's rows.
-        return bool(folds) and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
+        # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
+        return len(folds) > 1 and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
 
     @property
     def curve_strength(self) -> float:

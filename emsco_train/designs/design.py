@@ -179,7 +179,7 @@ class Design:
         """Return the design as if the same figures had been counted on `factor` times as many rows of the same kind."""
         precision = self.precision
         if precision is not None:
-            precision = replace(precision, labels=self._label_sizes(precision)).scaled(factor)
+            precision = self.full_precision.scaled(factor)
         return replace(self, rows=math.ceil(factor * self.rows), precision=precision)
 
     @property
@@ -224,13 +224,17 @@ class Design:
         counts = self.labels[place]
         if sure is None:
             return LabelLowerBounds(counts.recall, counts.accuracy)
-        precision = self.precision or Precision.of_counts(self.counts)
-        return self._label_sizes(precision)[place].bounds(counts, sure)
+        return self.full_precision.labels[place].bounds(counts, sure)
 
-    def _label_sizes(self, precision: Precision) -> tuple[LabelSizes, ...]:
+    @property
+    def full_precision(self) -> Precision:
+        """The precision with that of each label: where it was not measured, as that of independent rows of equal weight."""
+        precision = self.precision or Precision.of_counts(self.counts)
         if precision.labels:
-            return precision.labels
-        return tuple(LabelSizes(float(counts.rows), float(counts.accepted_as)) for counts in self.labels)
+            return precision
+        return replace(
+            precision, labels=tuple(LabelSizes(float(counts.rows), float(counts.accepted_as)) for counts in self.labels)
+        )
 
     @property
     def stage_text(self) -> str:

@@ -310,10 +310,11 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         min_accuracy_of: Mapping[Label, float] | None = None,
         sure: float | None = DEFAULT_SURE,
     ) -> Design:
-        """Choose a design for `use` or `export`, as `Front.select` does.
+        """Choose a design for `use` or `export`: the one that `Front.select` would take, if it also satisfies on other folds.
 
         With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
-        thresholds.
+        thresholds. Designs that satisfy are fitted again for that, which takes some seconds; see "Tuned thresholds" in
+        docs/concepts.md.
 
         Examples
         --------
@@ -445,7 +446,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         elif requirements != Requirements():
             raise DesignError(
                 "min_coverage, min_recall and max_cost are guaranteed together with an error: give max_error too, or choose a "
-                "design with `front_.select` and give that"
+                "design with `select` and give that"
             )
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)

@@ -3,14 +3,15 @@
 The best of many designs is partly the luckiest on the rows that it was chosen by. How much that flatters is seen by repeating
 the choice: rows are drawn with replacement, the choice is made on the drawn ones, and what it chooses is counted on the rows that
 were not drawn. (Tsamardinos, Greasidou and Borboudakis, 2018, "Bootstrapping the out-of-sample predictions for efficient and
-accurate cross-validation".) No model is fitted for it: what each design does with each row is known from the search, or from
-the other divisions on which designs were measured again.
+accurate cross-validation".) What each design does with each row is known from the search, or, where designs were measured again,
+from their mean over other divisions into folds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.remeasuring import find_near, make_design_workbenches
+from emsco_train.search.other_folds import find_near, make_design_workbenches
 
 __all__ = ["estimate_likely_figures"]
 
@@ -68,10 +69,11 @@ def estimate_likely_figures(
     # Those that nearly meet the requirements are enough, and the fewer are fitted on other divisions the better.
     designs = tuple(find_near(front, requirements)) if divisions else tuple(front)
     measured_by = tuple(divisions) or (fitters or ProblemFitters(problem),)
-    rows = measured_by[0].problem.validation
+    places = _find_common_rows(divisions) if divisions else [np.arange(len(problem.validation))]
+    rows = measured_by[0].problem.validation.take(places[0])
     if not requirements.any() or not designs or len(designs) * len(rows) * len(measured_by) > _MAX_CELLS:
         return None
-    outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], measured_by)
+    outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], places)
     # A stream of its own: the same choice from the same run has the same figures.
     rng = np.random.default_rng((problem.settings.seed, 3))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
@@ -97,22 +99,25 @@ def estimate_likely_figures(
     return LikelyFigures(coverage=rows_accepted / total, accuracy=rows_right / rows_accepted, cost=total_cost / total)
 
 
-def _mean_outcomes(found: Sequence[_Outcomes], measured_by: Sequence[ProblemFitters]) -> _Outcomes:
-    """Return the mean over divisions, row by row, in the order of the rows of the first; labels are those of the first."""
-    if len(found) == 1:
-        return found[0]
-    orders = [_pool_rows(made.problem) for made in measured_by]
-    places = [np.argsort(order)[orders[0]] for order in orders]
+def _find_common_rows(divisions: Sequence[ProblemFitters]) -> list[Ints]:
+    """Return, for each division, where among its validation rows those are that all of them score, in the order of the pool.
+
+    Few rows are scored by some alone: those of a label that is in one fold.
+    """
+    pools = [
+        np.concatenate([part.fold.scored for part in division.problem.parts if part.fold is not None]) for division in divisions
+    ]
+    common = reduce(np.intersect1d, pools)
+    return [np.argsort(pool)[np.searchsorted(np.sort(pool), common)] for pool in pools]
+
+
+def _mean_outcomes(found: Sequence[_Outcomes], places: Sequence[Ints]) -> _Outcomes:
+    """Return the mean over divisions, row by row, of the rows at these places of each; labels are those of the first."""
     accepted, right, cost = (
         np.mean([one[:, place] for one, place in zip(figures, places, strict=True)], axis=0)
         for figures in zip(*((one.accepted, one.right, one.cost) for one in found), strict=True)
     )
-    return _Outcomes(accepted, right, cost, found[0].answer)
-
-
-def _pool_rows(problem: Problem) -> Ints:
-    """Return which row of the pool each validation row is."""
-    return np.concatenate([part.fold.scored for part in problem.parts if part.fold is not None])
+    return _Outcomes(accepted, right, cost, found[0].answer[:, places[0]])
 
 
 def _collect_outcomes(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> _Outcomes:

@@ -26,9 +26,9 @@ from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_desig
 from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
-from emsco_train.search.remeasuring import RemeasuredFront, remeasure_front
+from emsco_train.search.other_folds import RemeasuredFront, measure_on_other_folds
 
-__all__ = ["choose_tuned_design", "select_from_ladder", "select_tuned_design"]
+__all__ = ["choose_tuned_design", "select_tuned_design"]
 
 # How much more than the cheapest the surest may cost.
 _SLACK = 0.1
@@ -55,7 +55,7 @@ def choose_tuned_design(
         criteria = replace(criteria, requirements=requirements)
     if not requirements.any() or is_promised:
         return choose_design(problem, front, criteria, ledger, fitters=made)
-    measured = remeasure_front(problem, front, requirements, jobs=jobs)
+    measured = measure_on_other_folds(problem, front, requirements, jobs=jobs)
     with _explained(front, requirements):
         chosen = choose_design(problem, measured.front, criteria, ledger, fitters=made)
     # With the figures of its search, which the export checks.
@@ -71,7 +71,7 @@ def select_tuned_design(problem: Problem, front: Front, requirements: Requiremen
     requirements.check_labels(problem.labels)
     if requirements.both_sides:
         front, requirements = ladder_front(problem, front, requirements, jobs=jobs), replace(requirements, slack=_SLACK)
-    measured = remeasure_front(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
+    measured = measure_on_other_folds(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
     with _explained(front, requirements):
         return front.find(requirements.choose(tuple(measured.front), front.full_cost).id)
 
@@ -85,10 +85,6 @@ def _explained(front: Front, requirements: Requirements) -> Iterator[None]:
         count = sum(map(requirements.meets, front))
         if not count:
             raise
-        detail = f"{pluralize(count, 'design')} did on the folds of the search, and not on other divisions of the same rows"
+        satisfy = f"{pluralize(count, 'design')} {'satisfies' if count == 1 else 'satisfy'} this"
+        detail = f"By the figures of the front {satisfy}; measured again on other folds, as above, none does"
         raise SelectionError(f"{error}. {detail}", error.nearest) from None
-
-
-def select_from_ladder(ladder: Front, requirements: Requirements) -> Design:
-    """Choose a design of a `ladder_front`: one ladder serves all requirements with floors on accuracy and coverage."""
-    return replace(requirements, slack=_SLACK).choose(tuple(ladder), ladder.full_cost)

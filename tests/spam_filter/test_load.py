@@ -125,6 +125,16 @@ def test_a_message_that_is_not_accepted_is_an_error() -> None:
         send_all(Endpoint(HOST, hop.port), [b"x\n"], 1)
 
 
+@pytest.mark.parametrize("answer", ["250 ok\r\n421 bye", "250-ok\r\n250 more", "nonsense"])
+def test_an_answer_that_is_not_one_line_of_250_is_an_error(answer: str) -> None:
+    """No sender ends in silence: what it did not send would be missing from the figures."""
+    with (
+        FakeNextHop("PIPELINING", answers={".": answer}) as hop,
+        pytest.raises(LoadError, match=r"a message was not accepted: expected 250, got"),
+    ):
+        send_all(Endpoint(HOST, hop.port), [b"x\n", b"y\n"], 1)
+
+
 def test_percentiles_are_values_that_were_met() -> None:
     """Of a hundred latencies of 1 to 100 ms."""
     sent = LoadResult(2.0, tuple(number / 1000 for number in range(1, 101)))

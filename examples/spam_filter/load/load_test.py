@@ -114,6 +114,8 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
     seconds = time.perf_counter() - started
     if errors:
         raise LoadError(f"a message was not accepted: {errors[0]}") from errors[0]
+    if len(latencies) < len(lines):
+        raise LoadError(f"only {len(latencies)} of {len(lines)} messages were answered")
     return LoadResult(seconds, tuple(sorted(latencies)))
 
 
@@ -151,9 +153,8 @@ def _expect(connection: socket.socket, codes: Sequence[bytes]) -> None:
         if not piece:
             raise smtplib.SMTPServerDisconnected("the service hung up")
         answer += piece
-    for line, code in zip(answer.splitlines(), codes, strict=True):
-        if not line.startswith(code):
-            raise smtplib.SMTPResponseException(int(line[:3]), line[4:])
+    if [line[:4] for line in answer.splitlines()] != [code + b" " for code in codes]:
+        raise smtplib.SMTPException(f"expected {b' '.join(codes).decode()}, got {answer.decode('ascii', 'replace').strip()!r}")
 
 
 def read_delivered_costs(maildir: Path) -> DeliveredCosts:

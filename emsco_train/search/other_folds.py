@@ -7,6 +7,7 @@ search has picked. The luck of the rows themselves stays. `benchmarks/choices.py
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -19,18 +20,19 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import LabelSizes, Precision
 from emsco_train.designs.selection import Requirements
+from emsco_train.errors import DataError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import make_workbenches
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["RemeasuredFront", "find_near", "make_design_workbenches", "make_divisions", "remeasure_front"]
+__all__ = ["RemeasuredFront", "find_near", "make_design_workbenches", "make_divisions", "measure_on_other_folds"]
 
 # More divisions than this add little; on many rows there is less luck to take out, and fits take longer.
 _MOST_DIVISIONS = 4
 _MOST_ROWS = 10_000
-# Designs that miss a floor by more than this are not chosen on drawn rows either.
-_NEAR = 0.02
+# Few designs that miss a floor by more than this are chosen on drawn rows.
+_NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +47,7 @@ class RemeasuredFront:
     divisions: tuple[ProblemFitters, ...] = ()
 
 
-def remeasure_front(
+def measure_on_other_folds(
     problem: Problem,
     front: Front,
     requirements: Requirements,
@@ -73,8 +75,13 @@ def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
     count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
     if not problem.settings.is_logistic or not problem.has_other_folds:
         return ()
+    divisions = []
     # The one with the number 0 is left for the figures of the bundle.
-    return tuple(ProblemFitters(problem.with_other_folds(number)) for number in range(1, count + 1))
+    for number in range(1, count + 1):
+        # With few groups, a division may have no fold whose models know every label.
+        with contextlib.suppress(DataError):
+            divisions.append(ProblemFitters(problem.with_other_folds(number)))
+    return tuple(divisions)
 
 
 def find_near(front: Front, requirements: Requirements) -> list[Design]:
@@ -111,8 +118,9 @@ def _mean_of(found: Sequence[Design]) -> Design:
         coverage=min(1.0, accepted / len(found)),
         accuracy=min(1.0, right / accepted) if accepted else 0.0,
         cost=fmean(design.cost for design in found),
-        precision=_mean_precision([design.precision for design in found if design.precision is not None]),
-        labels=tuple(map(_mean_counts, zip(*(design.labels for design in found), strict=True))),
+        precision=_mean_precision([design.full_precision for design in found]),
+        # Their sums have the same shares, and how much they say is in the precision.
+        labels=tuple(map(_sum_counts, zip(*(design.labels for design in found), strict=True))),
     )
 
 
@@ -126,11 +134,11 @@ def _mean_precision(found: Sequence[Precision]) -> Precision:
     )
 
 
-def _mean_counts(found: Sequence[LabelCounts]) -> LabelCounts:
+def _sum_counts(found: Sequence[LabelCounts]) -> LabelCounts:
     return LabelCounts(
         label=found[0].label,
-        rows=found[0].rows,
-        accepted=round(fmean(counts.accepted for counts in found)),
-        accepted_as=round(fmean(counts.accepted_as for counts in found)),
-        right=round(fmean(counts.right for counts in found)),
+        rows=sum(counts.rows for counts in found),
+        accepted=sum(counts.accepted for counts in found),
+        accepted_as=sum(counts.accepted_as for counts in found),
+        right=sum(counts.right for counts in found),
     )
