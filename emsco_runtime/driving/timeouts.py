@@ -15,6 +15,7 @@ from typing import Literal
 
 from emsco_runtime.sources.in_flight import InFlightCall
 from emsco_runtime.sources.pool import PoolCall, released_slot
+from emsco_runtime.support.done_event import make_done_event
 
 __all__ = ["wait_for_call", "wait_for_call_async"]
 
@@ -39,16 +40,7 @@ def wait_for_call(
 
 async def wait_for_call_async(call: PoolCall | InFlightCall, timeout_s: float | None) -> None:
     """Wait until a call has ended; `TimeoutError` if it takes longer than its time-out. A deadline cancels the task."""
-    # Not asyncio.wrap_future: it never ends if the call raised StopIteration, and logs errors that are not retrieved.
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def notify(_: object) -> None:
-        # In another thread; the loop may be closed by the time that an abandoned call ends.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(ended.set)
-
-    call.add_done_callback(notify)
+    ended = make_done_event(call)
     with released_slot():
         while not call.done():
             left = _time_left(call, timeout_s, time.perf_counter())

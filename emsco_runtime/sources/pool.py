@@ -24,6 +24,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from emsco_runtime.support.arguments import check_count
+from emsco_runtime.support.done_event import make_done_event
 from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
@@ -297,16 +298,8 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
 
 async def _wait_async(call: PoolCall, seconds: float) -> None:
     """Wait for a call, so long at most; `asyncio.wait` of a wrapped future does the same and costs half as much again."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-
-    def wake(_: object) -> None:
-        # A loop that is closed meanwhile has nobody who waits.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(ended.set)
-
-    call.add_done_callback(wake)
-    timer = loop.call_later(seconds, ended.set)
+    ended = make_done_event(call)
+    timer = asyncio.get_running_loop().call_later(seconds, ended.set)
     try:
         await ended.wait()
     finally:

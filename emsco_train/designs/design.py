@@ -177,9 +177,7 @@ class Design:
 
     def with_more_rows(self, factor: float) -> Design:
         """Return the design as if the same figures had been counted on `factor` times as many rows of the same kind."""
-        precision = self.precision
-        if precision is not None:
-            precision = self.full_precision.scaled(factor)
+        precision = None if self.precision is None else self.full_precision.scaled(factor)
         return replace(self, rows=math.ceil(factor * self.rows), precision=precision)
 
     @property

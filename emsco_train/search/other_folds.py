@@ -55,9 +55,10 @@ def measure_on_other_folds(
     jobs: int = 1,
     divisions: Sequence[ProblemFitters] | None = None,
 ) -> RemeasuredFront:
-    """Measure those designs of a front again that meet some requirements; whoever meets them then meets them twice.
+    """Measure those designs of a front again that meet some requirements: a design is to meet them on other folds, too.
 
-    The others keep their figures, and are not chosen. `divisions` are those of `make_divisions`, if they were made before.
+    The others keep their figures, by which they miss the requirements. `divisions` are those of `make_divisions`, if they were
+    made before.
     """
     meeting = [design for design in front if requirements.meets(design)]
     if not meeting or any(design.upgrade for design in front):
