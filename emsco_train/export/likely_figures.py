@@ -69,10 +69,13 @@ def estimate_likely_figures(
     # Those that nearly meet the requirements are enough, and the fewer are fitted on other divisions the better.
     designs = tuple(find_near(front, requirements)) if divisions else tuple(front)
     measured_by = tuple(divisions) or (fitters or ProblemFitters(problem),)
-    places = _find_common_rows(divisions) if divisions else [np.arange(len(problem.validation))]
-    rows = measured_by[0].problem.validation.take(places[0])
+    rows = measured_by[0].problem.validation
     if not requirements.any() or not designs or len(designs) * len(rows) * len(measured_by) > _MAX_CELLS:
         return None
+    places = [np.arange(len(rows))]
+    if divisions:
+        places = _find_common_rows(divisions)
+        rows = rows.take(places[0])
     outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], places)
     # A stream of its own: the same choice from the same run has the same figures.
     rng = np.random.default_rng((problem.settings.seed, 3))
