@@ -80,7 +80,7 @@ lint: $(READY)  ## formatting, lint rules, types, import rules
 PLUGINS := --disable-plugin-autoload -p xdist -p hypothesispytest
 
 # Once, before several processes would do it at the same time; of tests, pytest compiles a form of its own.
-$(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/logistic/*.py emsco_train/search/scoring/*.py)
+$(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py emsco_train/models/logistic/*.py emsco_train/search/scoring/*.py)
 	$(BIN)/python tools/compile.py
 	$(BIN)/python -m compileall -q emsco_runtime emsco_train examples
 	@$(BIN)/pytest $(PLUGINS) --collect-only --quiet > /dev/null || true  # what is wrong is shown by the runs

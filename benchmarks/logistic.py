@@ -15,8 +15,8 @@ from _shared_data import DATA, read_columns
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from emsco_train.logistic.regression import LogisticBatch, LogisticProblem, top_labels
-from emsco_train.logistic.row_blocks import RowBlocks
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
 
 SPAMBASE = DATA / "spambase.csv"
 WORKERS = 1  # of both: threads of ours and processes of scikit-learn's gain the same, on a machine that is free

@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from emsco_runtime.bundle.checks import ManifestFault, find_faults
 from emsco_runtime.bundle.manifest import SCHEMA_VERSION, Manifest, manifest_id
+from emsco_runtime.bundle.manifest_checks import ManifestFault, find_faults
 from emsco_runtime.bundle.onnx_checks import DOUBLE, TensorSpec, find_model_fault
 from emsco_runtime.bundle.signature import MAX_SIGNATURE_BYTES, SIGNATURE_FILE, check_signature
 from emsco_runtime.errors import BundleError, BundleVersionError

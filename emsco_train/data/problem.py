@@ -27,10 +27,10 @@ from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.directions import Directions
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions
+from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.folds import Fold, check_folds, make_folds, resolve_folds
 from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, encode_split, learn_features, stratified_sample
 from emsco_train.data.labels import check_label_count, label_positions, unique_labels
-from emsco_train.data.memory_check import check_fit_memory
 from emsco_train.data.problem_warnings import (
     warn_class_weight,
     warn_low_thresholds,

@@ -14,8 +14,8 @@ from emsco_train.distributed.part_rows import PartRows, SetModels
 from emsco_train.distributed.partitions import Partitions
 from emsco_train.distributed.paths import PartitionedPathSums
 from emsco_train.errors import DesignError
-from emsco_train.logistic.regression import LogisticBatch
 from emsco_train.models.fit_cache import FitCache
+from emsco_train.models.logistic.regression import LogisticBatch
 from emsco_train.models.stage_model import StageModel
 from emsco_train.search.compilation import compile_search
 from emsco_train.search.design_bench import DesignBench

@@ -15,10 +15,10 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import Partitions, Sums
-from emsco_train.logistic.loss import evaluate_loss
-from emsco_train.logistic.newton import Anchor, build_hessian
-from emsco_train.logistic.regression import LogisticBatch, check_converged, intercepts_of_shares, keep_signs
-from emsco_train.logistic.set_kernels import begin_set
+from emsco_train.models.logistic.loss import evaluate_loss
+from emsco_train.models.logistic.newton import Anchor, build_hessian
+from emsco_train.models.logistic.regression import LogisticBatch, check_converged, intercepts_of_shares, keep_signs
+from emsco_train.models.logistic.set_kernels import begin_set
 from emsco_train.support.stop_flag import FitStopped, StopFlag
 
 __all__ = ["PartitionedLogistic"]

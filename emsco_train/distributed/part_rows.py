@@ -14,11 +14,11 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.distributed.reading import CodedRows
-from emsco_train.logistic.loss import TrainingRows
-from emsco_train.logistic.regression import LogisticBatch, arrange_rows, top_labels
-from emsco_train.logistic.row_blocks import RowBlocks
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet
+from emsco_train.models.logistic.loss import TrainingRows
+from emsco_train.models.logistic.regression import LogisticBatch, arrange_rows, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.search.scoring.bit_cache import BitCache, TopScores
 from emsco_train.support.stop_flag import StopFlag
 

@@ -10,7 +10,7 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import Partitions, Sums
-from emsco_train.logistic.regression import LogisticBatch
+from emsco_train.models.logistic.regression import LogisticBatch
 from emsco_train.search.greedy import LEAST_UNSURE, PathState, is_unsure, score_test
 
 __all__ = ["PartitionedPathSums"]

@@ -23,9 +23,9 @@ from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.directions import Directions
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, check_option_names, encode_table
+from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
-from emsco_train.data.memory_check import check_fit_memory
 from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds
 from emsco_train.data.provenance import timestamp

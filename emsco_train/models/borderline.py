@@ -14,7 +14,7 @@ import numpy as np
 
 from emsco_runtime.bundle.rule import accept, accept_rows
 from emsco_runtime.support.arrays import Floats, Ints, Mask
-from emsco_train.logistic.regression import TopLabels
+from emsco_train.models.logistic.regression import TopLabels
 
 __all__ = ["TOLERANCE", "ScoredSet", "ThresholdLevels", "settle_rows", "settle_top_labels"]
 

@@ -13,8 +13,8 @@ from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Floats
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.errors import ConversionError
-from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.graph import INPUT, OUTPUT, Precision, classifier_graph, logistic_graph, tree_graph
+from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel, StageModel
 from emsco_train.models.trees.tree_classifier import TreeClassifier
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Mask
-from emsco_train.logistic.regression import LogisticBatch
+from emsco_train.models.logistic.regression import LogisticBatch
 
 __all__ = ["FitCache", "SetFits"]
 

@@ -21,9 +21,9 @@ from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.data.stage_settings import StageSettings, Upgrade
-from emsco_train.logistic.regression import LogisticBatch
 from emsco_train.models.borderline import settle_rows
 from emsco_train.models.conversion import convert_stage, stage_scorer
+from emsco_train.models.logistic.regression import LogisticBatch
 from emsco_train.models.set_calibration import SetCalibrator
 from emsco_train.models.stage_model import StageFitter, StageModel, has_exact_graph
 from emsco_train.models.temperature import TemperatureScaling

@@ -16,8 +16,8 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.data.encoder import Block, BlockEncoder
-from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.curve_trees import curve_ensemble
+from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel
 from emsco_train.models.trees.onnx_node import OPSET_ML as _OPSET_ML_OF_TREES, tree_node
 from emsco_train.models.trees.tree_classifier import TreeClassifier

@@ -10,7 +10,7 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Mask
 from emsco_train.data.folds import Fold
 from emsco_train.data.problem import Problem, ScoredPart
-from emsco_train.logistic.regression import LogisticBatch
+from emsco_train.models.logistic.regression import LogisticBatch
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.models.temperature import ScoredLeads, TemperatureScaling, cross_fit_temperature, find_leads
 

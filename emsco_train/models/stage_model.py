@@ -12,8 +12,8 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.stage_settings import StageSettings, import_sklearn
 from emsco_train.errors import DesignError, FitError
-from emsco_train.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
 from emsco_train.models.fit_cache import FitCache
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
 from emsco_train.models.trees.reading import read_trees
 from emsco_train.models.trees.tree_classifier import TreeClassifier
 from emsco_train.support.openmp import one_openmp_thread

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, uint64
 
-from emsco_train.logistic.column_set import ColumnSet
-from emsco_train.logistic.loss import TrainingRows, block_probabilities, evaluate_loss, loss_change, slope_along
-from emsco_train.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
-from emsco_train.logistic.regression import LogisticProblem, top_labels
-from emsco_train.logistic.row_blocks import RowBlocks, RowRuns
-from emsco_train.logistic.set_kernels import begin_set, finish_set, fit_sets, score_sets
+from emsco_train.models.logistic.column_set import ColumnSet
+from emsco_train.models.logistic.loss import TrainingRows, block_probabilities, evaluate_loss, loss_change, slope_along
+from emsco_train.models.logistic.newton import Anchor, FitState, accept_step, build_hessian, newton_direction, take_step
+from emsco_train.models.logistic.regression import LogisticProblem, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks, RowRuns
+from emsco_train.models.logistic.set_kernels import begin_set, finish_set, fit_sets, score_sets
 from emsco_train.search.exact.enumeration import walk_designs
 from emsco_train.search.exact.enumeration_state import CostLimits, FindBuffer, Stack
 from emsco_train.search.exact.known_front import lower_limits, undominated_mask

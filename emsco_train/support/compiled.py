@@ -68,7 +68,7 @@ def source_key(package: str) -> str:
     Examples
     --------
     >>> exact = source_key("emsco_train.search.exact")
-    >>> exact == source_key("emsco_train.search.exact") != source_key("emsco_train.logistic")
+    >>> exact == source_key("emsco_train.search.exact") != source_key("emsco_train.models.logistic")
     True
     """
     content_hash = hashlib.sha256(Path(__file__).read_bytes())

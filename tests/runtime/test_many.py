@@ -107,7 +107,7 @@ def test_ties_are_settled_by_the_single_row_score(monkeypatch: pytest.MonkeyPatc
     """Rows whose two best labels are as good as equal get the same label alone, in lockstep and in a table."""
     # Scores that tie on purpose leave no room for a golden item with a margin: let the draw take any.
     monkeypatch.setattr("emsco_runtime.testing.RESCORE_MARGIN", -1.0)
-    monkeypatch.setattr("emsco_runtime.bundle.checks.RESCORE_MARGIN", -1.0)
+    monkeypatch.setattr("emsco_runtime.bundle.manifest_checks.RESCORE_MARGIN", -1.0)
     weights = [[[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]]]
     cascade = Cascade(make_bundle([["a", "b"]], weights=weights, labels=("x", "y", "z"), threshold=0.4, seed=1))
     matrix = np.random.default_rng(0).normal(size=(50, 2)) + 1

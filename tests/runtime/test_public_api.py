@@ -93,7 +93,7 @@ def test_annotations_of_public_names_can_be_resolved() -> None:
     """
     pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
     pytest.importorskip("opentelemetry", reason="the extra `otel` is not installed")
-    lazy = (f"emsco_runtime.{name}" for name in ("cli", "bundle.checks", "bundle.encoding", "bundle.rule"))
+    lazy = (f"emsco_runtime.{name}" for name in ("cli", "bundle.manifest_checks", "bundle.encoding", "bundle.rule"))
     names = dict(public_names(emsco_runtime, without=tuple(lazy)))
     assert {"emsco_runtime.Cascade.decide", "emsco_runtime.metrics.Metrics.on_bind"} <= set(names)
     assert unresolved(names.items()) == []

@@ -6,7 +6,7 @@ import importlib
 
 from numba.core.registry import cpu_target
 
-from emsco_train.logistic.set_kernels import fit_sets
+from emsco_train.models.logistic.set_kernels import fit_sets
 from emsco_train.search.compilation import SIGNATURES
 from emsco_train.support.compiled import is_cached
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from emsco_train.logistic.regression import LogisticModel, LogisticProblem
+from emsco_train.models.logistic.regression import LogisticModel, LogisticProblem
 
 
 def fit_logistic(

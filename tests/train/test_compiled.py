@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from emsco_train import EmscoClassifier
-from emsco_train.logistic import set_kernels as sets
+from emsco_train.models.logistic import set_kernels as sets
 from emsco_train.search import compilation
 from emsco_train.search.compilation import SIGNATURES
 from emsco_train.search.exact import enumeration as kernel
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.uncounted
 # What a process does that is the first to search, and what the next one does.
 _FIRST = """
 from emsco_train.search.compilation import SIGNATURES, compile_search
-from emsco_train.logistic.set_kernels import fit_sets
+from emsco_train.models.logistic.set_kernels import fit_sets
 compile_search()
 fit_sets.compile(SIGNATURES[fit_sets])
 print(sum(fit_sets.stats.cache_hits.values()))
@@ -45,7 +45,7 @@ def test_a_change_of_any_file_of_a_package_changes_its_key(tmp_path: Path, monke
 
 def test_functions_are_kept_under_the_key_of_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another key means other files on disk, which is how `is_cached` knows them."""
-    for function, package in ((sets.fit_sets, "emsco_train.logistic"), (kernel.walk_designs, "emsco_train.search.exact")):
+    for function, package in ((sets.fit_sets, "emsco_train.models.logistic"), (kernel.walk_designs, "emsco_train.search.exact")):
         key = source_key(package)
         assert key[:16] in function.py_func.__qualname__
         monkeypatch.setattr(function.py_func, "__qualname__", f"{function.py_func.__name__}-{'0' * 16}")

@@ -24,9 +24,9 @@ from emsco_train.data.curves.basis import FeatureBasis
 from emsco_train.data.curves.learning import learn_curves
 from emsco_train.data.directions import Directions
 from emsco_train.export.searched_design import export_searched_design, fit_design
-from emsco_train.logistic.regression import LogisticProblem
 from emsco_train.models.evaluation import evaluate
 from emsco_train.models.fitted_set import ProblemFitters, SetFitter
+from emsco_train.models.logistic.regression import LogisticProblem
 from emsco_train.runs.opening import open_run
 from emsco_train.search.sweep import search_thresholds
 from tests.train.sample_tables import write_mixed

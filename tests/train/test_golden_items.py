@@ -12,8 +12,8 @@ import pytest
 from emsco_train import CascadeModel, ExportError, Table, export_design
 from emsco_train.data.features import encode_table
 from emsco_train.export.golden_items import _unused_category, _value_range, make_golden_items
-from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.fitted_set import FittedSet
+from emsco_train.models.logistic.regression import LogisticModel
 
 
 @pytest.fixture

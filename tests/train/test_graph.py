@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.conversion import stage_scorer
 from emsco_train.models.graph import INPUT, OUTPUT, classifier_graph, logistic_graph
+from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel
 from tests.train.single_fit import fit_logistic
 

@@ -36,7 +36,7 @@ for _ in range({times}):
 print("all came out")
 """
 FITS = """
-from emsco_train.logistic.regression import LogisticProblem
+from emsco_train.models.logistic.regression import LogisticProblem
 rows = np.random.default_rng(0).normal(size=(30, 4))
 problem = LogisticProblem(rows, (rows[:, 0] + rows[::-1, 1] > 0).astype(np.intp), 2)
 sets = np.arange(32)[:, None] >> np.arange(4) & 1 > 0

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.regression import LogisticModel, LogisticProblem, softmax
+from emsco_train.models.logistic.regression import LogisticModel, LogisticProblem, softmax
 from tests.train.single_fit import fit_logistic
 
 

@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from emsco_train.data.stage_settings import row_weights
-from emsco_train.logistic import regression as fits
-from emsco_train.logistic.column_layout import ColumnLayout
-from emsco_train.logistic.regression import LogisticBatch, LogisticProblem, top_labels
-from emsco_train.logistic.row_blocks import RowBlocks
+from emsco_train.models.logistic import regression as fits
+from emsco_train.models.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.regression import LogisticBatch, LogisticProblem, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
 from tests.train.single_fit import fit_logistic
 
 # Much of it repeats what other tests have counted.

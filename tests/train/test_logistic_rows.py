@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_train.errors import DataError
-from emsco_train.logistic.column_layout import ColumnLayout
-from emsco_train.logistic.row_blocks import RowBlocks
+from emsco_train.models.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.row_blocks import RowBlocks
 
 widths = st.lists(st.integers(0, 14), max_size=5)
 

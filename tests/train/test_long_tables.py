@@ -20,13 +20,12 @@ from emsco_runtime.support.interrupts import defer_interrupts
 from emsco_train import DataError, DesignError, Problem, Settings
 from emsco_train.cli.phase_progress import PhaseProgress
 from emsco_train.cli.train import main as train_main
-from emsco_train.data import memory_check
-from emsco_train.data.memory_check import check_fit_memory
+from emsco_train.data import fit_memory
+from emsco_train.data.fit_memory import MAX_FIT_BYTES, check_fit_memory, fit_bytes
 from emsco_train.designs.selection import Requirements
 from emsco_train.guarantee.choice import SelectionCriteria
-from emsco_train.logistic.fit_memory import MAX_FIT_BYTES, fit_bytes
-from emsco_train.logistic.regression import LogisticProblem
 from emsco_train.models.fit_cache import FitCache
+from emsco_train.models.logistic.regression import LogisticProblem
 from emsco_train.runs.exporting import export_open_run
 from emsco_train.runs.opening import open_run
 from emsco_train.runs.preparation import prepare
@@ -95,7 +94,7 @@ def test_rows_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     check_fit_memory(blocks, 2, 10**6)
     with pytest.raises(DataError, match=r"1,000,000,000,000 rows of 4 columns would take .* GB"):
         check_fit_memory(blocks, 2, 10**12)
-    monkeypatch.setattr(memory_check, "MAX_FIT_BYTES", 100)
+    monkeypatch.setattr(fit_memory, "MAX_FIT_BYTES", 100)
     with pytest.raises(DataError, match=r"a fit of 4 columns and 2 labels would take .*: give fewer columns, or fewer labels"):
         check_fit_memory(blocks, 2, 10)
 

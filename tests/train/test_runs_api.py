@@ -22,9 +22,9 @@ from emsco_train.cli.option_names import OptionNames
 from emsco_train.cli.training_output import accuracy_floors
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
-from emsco_train.logistic.regression import LogisticProblem
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.logistic.regression import LogisticProblem
 from emsco_train.runs import front_measurement as figures
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.exporting import export_run

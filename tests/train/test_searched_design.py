@@ -11,8 +11,8 @@ import pytest
 from emsco_runtime import Cascade, read_bundle
 from emsco_train import DesignError, Problem, Settings, VerificationError
 from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design
-from emsco_train.logistic.regression import LogisticModel
 from emsco_train.models.evaluation import evaluate_split
+from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.searches import run_evolve
 

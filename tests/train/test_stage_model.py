@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from emsco_train.data.stage_settings import StageSettings, row_weights
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.regression import LogisticModel
+from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import ClassifierModel, StageFitter, StageModel
 from emsco_train.support.stop_flag import FitStopped, StopFlag
 

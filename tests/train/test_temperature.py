@@ -17,9 +17,9 @@ from emsco_train import EmscoClassifier, Problem, exhaustive
 from emsco_train.data.splits import Shares
 from emsco_train.errors import DesignError
 from emsco_train.export.searched_design import check_counts, export_searched_design, fit_design
-from emsco_train.logistic.regression import softmax
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters, SetFitter
+from emsco_train.models.logistic.regression import softmax
 from emsco_train.models.temperature import LIMITS, ScoredLeads, cross_fit_temperature, find_leads, fit_temperature
 from emsco_train.report.report_file import write_report
 from emsco_train.runs.front_measurement import measure_designs

@@ -20,7 +20,7 @@ from emsco_runtime.cli.run import main as run_rows
 from emsco_train import CostGroup, CostModel, EmscoClassifier, FeatureOptions, Problem, export_design
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import infer_features
-from emsco_train.data.memory_check import check_fit_memory
+from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.table import Table
 from emsco_train.data.table_check import check_columns
 from emsco_train.errors import DataError, DesignError, OutlierWarning

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats
-from emsco_train.logistic.regression import softmax
+from emsco_train.models.logistic.regression import softmax
 from emsco_train.models.trees.tree_ensemble import TreeEnsemble
 
 __all__ = ["TreeClassifier"]

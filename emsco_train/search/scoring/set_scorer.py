@@ -17,10 +17,10 @@ import numpy as np
 from emsco_runtime.support.arrays import Mask
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
-from emsco_train.logistic.regression import TopLabels, top_labels
-from emsco_train.logistic.row_blocks import RowBlocks
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
+from emsco_train.models.logistic.regression import TopLabels, top_labels
+from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.models.stage_model import has_exact_graph
 from emsco_train.search.scoring.bit_cache import SetScorer, TopScores
 

@@ -11,10 +11,10 @@ import math
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
-from emsco_train.logistic.column_set import ColumnSet
-from emsco_train.logistic.linear_algebra import tile_products
-from emsco_train.logistic.loss import TrainingRows
-from emsco_train.logistic.row_blocks import RowRuns
+from emsco_train.models.logistic.column_set import ColumnSet
+from emsco_train.models.logistic.linear_algebra import tile_products
+from emsco_train.models.logistic.loss import TrainingRows
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_inner
 
 __all__ = ["accumulate_hessian", "buffer_sizes"]

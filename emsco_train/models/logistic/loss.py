@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Ints
-from emsco_train.logistic.column_set import ColumnSet, tabulate_kinds
-from emsco_train.logistic.elementary import exp_negative, sigmoid, softplus
-from emsco_train.logistic.row_blocks import RowRuns
+from emsco_train.models.logistic.column_set import ColumnSet, tabulate_kinds
+from emsco_train.models.logistic.elementary import exp_negative, sigmoid, softplus
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["TrainingRows", "block_probabilities", "evaluate_loss", "loss_change", "slope_along"]

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.encoder import Block
 from emsco_train.errors import DataError
-from emsco_train.logistic.fit_memory import MAX_FIT_BYTES, fit_bytes
 
-__all__ = ["check_fit_memory"]
+__all__ = ["MAX_FIT_BYTES", "check_fit_memory", "fit_bytes"]
 
+# Of the matrices of a fit; beyond this it would also take minutes.
+MAX_FIT_BYTES = 2**30
+# Matrices of one fit: that of all columns, which sets share, its own and its factor.
+_MATRICES = 3
 # Copies of the encoded rows: as they are, and in the order in which the fits pass over them, in two precisions.
 _ENCODED_BYTES = 8 + 8 + 4
 
@@ -42,6 +45,18 @@ def check_fit_memory(blocks: Sequence[Block], labels: int, rows: int) -> None:
     )
     detail = f"column {widest.name!r} has {widest.categories:,} categories, which are a column each"
     raise DataError(f"{detail}, and {why} {size}: {remedy}")
+
+
+def fit_bytes(columns: int, logits: int) -> int:
+    """Return about how many bytes the matrices of a fit of `columns` columns take; two labels have one logit, more one each.
+
+    Examples
+    --------
+    >>> fit_bytes(100, 1), fit_bytes(2400, 4) // 10**9
+    (326432, 2)
+    """
+    size, pairs = logits * (1 + columns), logits * (logits + 1) // 2
+    return 8 * (_MATRICES * size**2 + pairs * (1 + columns) ** 2)
 
 
 def _gigabytes(count: int) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from emsco_runtime import Bundle, BundleError, Manifest
-from emsco_runtime.bundle.checks import ManifestFault, find_faults
 from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.manifest_checks import ManifestFault, find_faults
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.testing import make_bundle
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
-from emsco_train.logistic.column_layout import ColumnLayout
+from emsco_train.models.logistic.column_layout import ColumnLayout
 
 __all__ = ["RowBlocks", "RowRuns"]
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Ints
-from emsco_train.logistic.column_set import ColumnSet
-from emsco_train.logistic.hessian import accumulate_hessian, buffer_sizes
-from emsco_train.logistic.linear_algebra import assemble_hessian, cholesky, dot, lbfgs_direction, push_pair, solve
-from emsco_train.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
+from emsco_train.models.logistic.column_set import ColumnSet
+from emsco_train.models.logistic.hessian import accumulate_hessian, buffer_sizes
+from emsco_train.models.logistic.linear_algebra import assemble_hessian, cholesky, dot, lbfgs_direction, push_pair, solve
+from emsco_train.models.logistic.loss import TrainingRows, evaluate_loss, loss_change, slope_along
 from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["Anchor", "FitState", "accept_step", "build_hessian", "newton_direction", "run_newton", "start_fit", "take_step"]

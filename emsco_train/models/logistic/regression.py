@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_runtime.support.interrupts import defer_interrupts
+from emsco_train.data.fit_memory import MAX_FIT_BYTES, fit_bytes
 from emsco_train.errors import DataError, DesignError, FitError
-from emsco_train.logistic.fit_memory import MAX_FIT_BYTES, fit_bytes
-from emsco_train.logistic.loss import TrainingRows, evaluate_loss
-from emsco_train.logistic.newton import Anchor, build_hessian
-from emsco_train.logistic.row_blocks import RowBlocks
-from emsco_train.logistic.set_kernels import begin_set, fit_sets, score_sets
+from emsco_train.models.logistic.loss import TrainingRows, evaluate_loss
+from emsco_train.models.logistic.newton import Anchor, build_hessian
+from emsco_train.models.logistic.row_blocks import RowBlocks
+from emsco_train.models.logistic.set_kernels import begin_set, fit_sets, score_sets
 from emsco_train.support.stop_flag import StopFlag
 
 __all__ = [

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
-from emsco_train.logistic.column_set import ColumnSet, make_column_set, tabulate_kinds
-from emsco_train.logistic.loss import TrainingRows, block_probabilities
-from emsco_train.logistic.newton import Anchor, FitState, run_newton, start_fit
-from emsco_train.logistic.row_blocks import RowRuns
+from emsco_train.models.logistic.column_set import ColumnSet, make_column_set, tabulate_kinds
+from emsco_train.models.logistic.loss import TrainingRows, block_probabilities
+from emsco_train.models.logistic.newton import Anchor, FitState, run_newton, start_fit
+from emsco_train.models.logistic.row_blocks import RowRuns
 from emsco_train.support.compiled import jit_entry, jit_inner
 
 __all__ = ["begin_set", "finish_set", "fit_sets", "score_sets"]
