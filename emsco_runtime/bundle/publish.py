@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from emsco_runtime.bundle.bundle_checks import check_models, parse_manifest
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
     MAX_MODEL_BYTES,
     Bundle,
-    check_models,
-    parse_manifest,
     read_bundle,
 )
 from emsco_runtime.bundle.signature import SIGNATURE_FILE, make_signature

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime import Bundle, BundleError, Manifest, read_bundle, write_bundle
+from emsco_runtime.bundle.bundle_checks import parse_manifest
 from emsco_runtime.bundle.manifest import RightShare, manifest_id
 from emsco_runtime.bundle.publish import build_bundle
-from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.bundle.summary import describe_certificate, percent_at_least, percent_at_most
 from emsco_runtime.cli import inspect
 from emsco_runtime.testing import make_bundle, sample_bundle

@@ -11,10 +11,10 @@ from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from emsco_runtime import BundleError, write_bundle
+from emsco_runtime.bundle.bundle_checks import parse_manifest
 from emsco_runtime.bundle.label_figures import count_labels, describe_missed_labels, label_rows
 from emsco_runtime.bundle.manifest import LabelCounts, Manifest, manifest_id
 from emsco_runtime.bundle.publish import build_bundle
-from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.cli import inspect, run
 from emsco_runtime.testing import sample_bundle
 

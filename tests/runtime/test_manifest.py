@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime import BundleError, BundleVersionError, Manifest
-from emsco_runtime.bundle import reading as bundle_module
+from emsco_runtime.bundle import bundle_checks
+from emsco_runtime.bundle.bundle_checks import parse_manifest
 from emsco_runtime.bundle.manifest import SCHEMA_VERSION, manifest_id
-from emsco_runtime.bundle.reading import parse_manifest
 from emsco_runtime.testing import sample_bundle
 
 DOCUMENT: dict[str, Any] = sample_bundle().manifest.model_dump(mode="json")
@@ -392,7 +392,7 @@ def test_contradictions_are_counted_and_not_kept() -> None:
 
 def test_a_manifest_of_rubbish_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit the faults are only counted, since a list of them all would fill the memory."""
-    monkeypatch.setattr(bundle_module, "_MAX_FAULTS", 5)
+    monkeypatch.setattr(bundle_checks, "_MAX_FAULTS", 5)
     error = load_error(text(DOCUMENT | {f"extra{number}": number for number in range(1234)}))
     assert error.json_path == "$"
     assert error.message == "1,234 values are not allowed. Copy or export the bundle again"
