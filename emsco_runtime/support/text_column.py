@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
-from emsco_runtime.support.csv_file import match_category, parse_boolean
-from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
+from emsco_runtime.support.csv_file import match_category, parse_boolean, strip_decimal_zeros
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 
-__all__ = ["FieldReader", "ListColumn", "TextColumn", "find_other_texts", "to_objects"]
+__all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts", "to_objects"]
 
 
 class TextColumn(Protocol):
@@ -102,7 +102,7 @@ class FieldReader:
             return text
 
     def read_column(self, column: TextColumn | Array) -> Array:
-        """Return the values of a column; typed values, as of a Parquet file, stay as they are, but for words of "missing"."""
+        """Return the values of a column; typed values, as of a Parquet file, stay as they are, but for what means "missing"."""
         if isinstance(column, np.ndarray):
             return self._blank_words(column)
         if self.kind == "numeric":
@@ -141,7 +141,8 @@ class FieldReader:
 
     def _blank_words(self, values: Array) -> Array:
         if values.dtype.kind != "O":
-            return values
+            known = {number for number in missing_numbers(self.missing) if strip_decimal_zeros(str(number)) in self.categories}
+            return blank_numbers(values, missing_numbers(self.missing) - known)
         texts = {value for value in values.tolist() if isinstance(value, str)}
         words = {text for text in texts if self._is_gap(text)}
         if not words:
@@ -149,17 +150,23 @@ class FieldReader:
         return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
 
 
-def find_other_texts(column: TextColumn, words: Collection[str]) -> tuple[Floats, Ints]:
+def find_other_texts(column: TextColumn, words: frozenset[str]) -> tuple[Floats, Ints]:
     """Return a column as numbers, and the rows that must be looked at one by one: what else it holds, and some numbers.
 
     A number may be one of the words that mean "missing", as 999 is in some tables.
     """
     numbers, parsed = column.parse_numbers()
-    for word in words:
-        number = _to_number(word)
-        if number is not None:
-            parsed &= numbers != number
+    for number in missing_numbers(words):
+        parsed &= numbers != number
     return numbers, np.flatnonzero(~parsed)
+
+
+def blank_numbers(values: Array, missing: Collection[float]) -> Array:
+    """Return an array with the numbers that mean "missing" made NaN; unchanged where it holds none of them."""
+    if values.dtype.kind not in "iuf" or not missing:
+        return values
+    gaps = np.isin(values, list(missing))
+    return np.where(gaps, np.nan, values) if gaps.any() else values
 
 
 def to_objects(values: Sequence[Any]) -> Array:
@@ -167,10 +174,3 @@ def to_objects(values: Sequence[Any]) -> Array:
     column: Array = np.empty(len(values), dtype=object)
     column[:] = values
     return column
-
-
-def _to_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -63,7 +63,7 @@ def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int
     array([True, False], dtype=object)
     """
     if kind == "numeric":
-        numbers, others = find_other_texts(column, ())
+        numbers, others = find_other_texts(column, frozenset())
         texts, codes = column.take(others).distinct()
         parsed = _read_each(texts, partial(_parse_number, name), lambda at: place(int(others[np.argmax(codes == at)])))
         numbers[others] = np.array(parsed, dtype=np.float64)[codes]

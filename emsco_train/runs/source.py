@@ -18,9 +18,9 @@ from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_runtime.support.csv_file import strip_decimal_zeros
 from emsco_runtime.support.missing_values import is_missing
-from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
+from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 from emsco_runtime.support.table_file import concatenate_columns, open_table
-from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
+from emsco_runtime.support.text_column import TextColumn, blank_numbers, find_other_texts, to_objects
 from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
 from emsco_train.data.labels import check_label_count
@@ -251,13 +251,23 @@ def _count_missing_words(values: TextColumn | Array, words: frozenset[str]) -> C
     elif values.dtype.kind == "O":
         counts = Counter(value for value in values.tolist() if isinstance(value, str))
     else:
-        counts = {}
+        counts = _count_numbers(values, missing_numbers(words))
     return Counter({text: rows for text, rows in counts.items() if text.strip() and is_missing_text(text, words)})
+
+
+def _count_numbers(values: Array, missing: Collection[float]) -> dict[str, int]:
+    """Return how often numbers that mean "missing" are in an array of numbers, by their text; a word is found by it again."""
+    if values.dtype.kind not in "iuf":
+        return {}
+    counts = {strip_decimal_zeros(str(number)): int(np.count_nonzero(values == number)) for number in missing}
+    return {text: rows for text, rows in counts.items() if rows}
 
 
 def _replace_words(values: TextColumn | Array, words: Collection[str]) -> TextColumn | Array:
     if not isinstance(values, np.ndarray):
         return values.blank(words)
+    if values.dtype.kind != "O":
+        return blank_numbers(values, missing_numbers(frozenset(words)))
     return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
 
 

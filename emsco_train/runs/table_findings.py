@@ -166,13 +166,12 @@ def _find_missing_words(source: Source, dropped: Collection[str | None]) -> list
 
 def _find_unused_words(source: Source, missing: Collection[str]) -> list[Finding]:
     """Return one finding about the user's own words for "missing" that no field holds."""
-    seen = {word.strip().lower() for column in source.missing_words.values() for word in column}
-    # A number counts once, however it is spelled.
-    named = {word.removesuffix(".0") for word in set(missing) - MISSING_WORDS}
-    unused = sorted(named - {word.removesuffix(".0") for word in seen})
+    seen = {text for column in source.missing_words.values() for text in column}
+    own = sorted(set(missing) - MISSING_WORDS)
+    unused = [word for word in own if not any(is_missing_text(text, frozenset({word})) for text in seen)]
     if not unused:
         return []
-    remedy = "words are compared with the text of a field; in a Parquet file, write null in place of such a number"
+    remedy = "words are compared with whole fields, in any case, and numbers with numbers: check how the table writes a gap"
     return [Finding("missing words", None, f"{', '.join(map(repr, unused))}: in no field of a feature", remedy)]
 
 

@@ -74,6 +74,18 @@ def test_a_column_is_read_as_its_fields(texts: list[str], kind: str, words: froz
         assert concatenate_columns([column, column]).texts() == texts * 2  # type: ignore[union-attr]
 
 
+def test_numbers_that_mean_missing_in_typed_columns() -> None:
+    """In columns of numbers, as Parquet has them, such a number is a gap, but for one that is a category of the bundle."""
+    words = frozenset({"?", "-999", "7.0"})
+    whole, flags = np.array([1, -999, 7]), np.array([True, False])
+    assert FieldReader("numeric", missing=words).read_column(whole).tolist()[0] == 1.0
+    assert np.isnan(FieldReader("numeric", missing=words).read_column(whole)[1:]).all()
+    known = FieldReader("categorical", frozenset({"1", "7"}), words).read_column(whole)
+    assert np.isnan(known).tolist() == [False, True, False]
+    assert FieldReader("numeric").read_column(whole) is whole
+    assert FieldReader("boolean", missing=words).read_column(flags) is flags
+
+
 def test_columns_of_both_forms_are_joined() -> None:
     """A long and a short CSV file, of which only one was read by pyarrow, are one column."""
     joined = concatenate_columns([ListColumn(["a"]), arrow_column(["b", "a"])])

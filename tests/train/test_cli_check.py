@@ -167,6 +167,19 @@ def test_numbers_for_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "note     'unknown': in no field of a feature" in lines
 
 
+def test_numbers_for_missing_in_a_parquet_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number that was named as missing is a gap in typed columns, too, of whole numbers and of others; it was kept before."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    whole, others = rng.integers(0, 50, 600), rng.normal(size=600)
+    whole[::5], others[::4] = -999, -999
+    labels = np.where(rng.normal(size=600) > 0, "yes", "no")
+    parquet.write_table(arrow.table({"whole": whole, "others": others, "label": labels}), tmp_path / "t.parquet")
+    lines = look(capsys, tmp_path / "t.parquet", "--missing=-999.0,77")
+    assert "note     '-999' taken as missing in whole (120 rows), others (150 rows)" in lines
+    assert "note     '77': in no field of a feature" in lines
+
+
 def test_words_for_missing_in_production(tmp_path: Path) -> None:
     """`emsco-run` takes the same words as missing: a table with words is decided as one with empty fields, row by row."""
     rng = np.random.default_rng(0)
