@@ -154,7 +154,7 @@ $(VENV)/.paper: $(READY)
 	@$(BIN)/python $(PIP) $(CONSTRAINT) --no-build-isolation --editable '.[paper]'
 	@touch $@
 
-results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full, 50 runs each; needs the shared data, and days
+results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full; needs the shared data, and a night
 	$(PAPER) all
 	$(PAPER) page
 

@@ -24,13 +24,18 @@ EXPERIMENTS = {
     "hypervolume": hypervolume.measure,
     "budgets": budgets.measure,
 }
+# Of the full form: as many as the paper has, where it has any; of the others, enough for margins, within a night.
+FULL_RUNS = {"fronts": 50, "comparison": 50, "sweeps": 1, "alternatives": 8, "hypervolume": 10, "budgets": 8}
+QUICK_RUNS = 2
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure some experiments, or all, or make the page."""
     parser = argparse.ArgumentParser(prog="python -m paper", description=(__doc__ or "").strip())
     parser.add_argument("experiments", nargs="+", choices=[*EXPERIMENTS, "all", "page"])
-    parser.add_argument("--runs", type=int, help="runs of each measurement (50; with --quick 2)")
+    parser.add_argument(
+        "--runs", type=int, help="runs of each measurement (50 of fronts and comparison, 1 to 10 of the others; with --quick 2)"
+    )
     parser.add_argument("--quick", action="store_true", help="few runs, short searches and parts of the large tables")
     parser.add_argument("--data", nargs="+", help="some of the data sets")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "results", help="of the CSV files (docs/results)")
@@ -42,13 +47,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not (DATA / "pima.csv").exists():
         sys.exit("the data sets are not beside the project: nothing is measured")
     options.folder.mkdir(parents=True, exist_ok=True)
-    runs = options.runs or (2 if options.quick else 50)
-    plan = Plan(options.folder, runs, is_quick=options.quick, data=tuple(options.data or ()))
     warnings.simplefilter("ignore")
     chosen = list(EXPERIMENTS) if "all" in options.experiments else options.experiments
     # Small matrices are slower with several threads, much slower on a busy machine.
     with threadpool_limits(1):
         for name in chosen:
+            runs = options.runs or (QUICK_RUNS if options.quick else FULL_RUNS[name])
+            plan = Plan(options.folder, runs, is_quick=options.quick, data=tuple(options.data or ()))
             started = time.process_time()
             EXPERIMENTS[name](plan)
             form, seconds = "quick" if plan.is_quick else "full", time.process_time() - started

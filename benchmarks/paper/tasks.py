@@ -50,12 +50,17 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
 
 
 def append_records(path: Path, records: Sequence[Any]) -> None:
-    """Add records to a CSV file, which gets a header if it is new."""
-    is_new = not path.exists()
+    """Add records to a CSV file, which gets a header if it is new, and must have this one otherwise."""
+    if not records:
+        return
+    header = [field.name for field in dataclasses.fields(records[0])]
+    found = next(csv.reader([path.read_text().partition("\n")[0]])) if path.exists() else None
+    if found not in (None, header):
+        raise ValueError(f"{path}: expected the columns {', '.join(header)}, got {', '.join(found or [])}: move the file away")
     with path.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        if is_new:
-            writer.writerow([field.name for field in dataclasses.fields(records[0])])
+        if found is None:
+            writer.writerow(header)
         for record in records:
             values = dataclasses.astuple(record)
             writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])

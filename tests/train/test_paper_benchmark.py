@@ -38,6 +38,16 @@ def test_what_is_measured_is_not_measured_again(paper: Any, tmp_path: Path) -> N
     assert paper.tasks.read_records(path, row) == [row(*task, 0.5, 1.0, 2.5, 4.0, 0.1) for task in tasks]
 
 
+def test_a_file_of_other_columns_is_not_added_to(paper: Any, tmp_path: Path) -> None:
+    """Records never go below a header that is not theirs; none at all leave the file alone."""
+    path = tmp_path / "commands.csv"
+    path.write_text("experiment,seconds\nfronts,3\n")
+    paper.tasks.append_records(path, [])
+    with pytest.raises(ValueError, match="expected the columns experiment, form, data, runs, seconds, got experiment, seconds"):
+        paper.tasks.append_records(path, [paper.tasks.CommandRow("fronts", "full", "all", 50, 1.0)])
+    assert path.read_text() == "experiment,seconds\nfronts,3\n"
+
+
 def test_domination_in_the_comparison(paper: Any) -> None:
     """A method is dominated by one that is at least as good in all three figures and better in one; the page says so."""
     row = paper.comparison.ComparisonRow
