@@ -477,6 +477,10 @@ class Certificate(_Record):
 
     `use` says whether the rows had been used before; None: that was not recorded. Without it, and for a use that was not planned,
     the confidence is that of the test alone.
+
+    `repeated` counts the rows that occur again, with equal features and label, among those that the design was fitted and chosen
+    on: the models have seen these, and with them the confidence is not held for new items. None: fewer than one in a hundred, or
+    not looked for.
     """
 
     method: Literal["clopper-pearson", "betting", "fixed-sequence"]
@@ -496,11 +500,19 @@ class Certificate(_Record):
     weights: WeightedShares | None = None
     order_seed: Count | None = None
     use: CertifyUse | None = None
+    repeated: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the confidence is held: by what is recorded, the rows were new when the certificate was made."""
+        return self.repeated is None and (self.use is None or self.use.is_planned)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.accepted > self.rows:
             raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
+        if self.repeated is not None and self.repeated > self.rows:
+            raise _contradiction_error(f"{self.repeated} repeated of {self.rows} rows")
         _check_bound(self.wrong, self.accepted, self.max_error, None if self.weights is None else self.weights.error)
         if not self.coverage.lower <= self._seen_coverage() <= self.coverage.upper:
             detail = f"bounds from {self.coverage.lower} to {self.coverage.upper}"

@@ -52,7 +52,7 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
     weights = "" if certificate.weights is None else f", by weights up to {certificate.weights.max_weight:g}"
     rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}{weights}"
     confidence = f"at {percent_at_least(certificate.confidence)} confidence"
-    if certificate.use is not None and not certificate.use.is_planned:
+    if not certificate.is_held:
         confidence += ", which is not held"
     stated = _describe_limits(certificate, cost_unit)
     if len(stated) == 1:
@@ -68,7 +68,7 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
     lines = [
         *guarantee,
         f"{', '.join(bounds)}; {each}",
-        f"scope: {certificate.scope}; {certificate.split} rows{_describe_novelty(certificate.use)}",
+        f"scope: {certificate.scope}; {certificate.split} rows{_describe_novelty(certificate)}",
         *describe_use(certificate.use),
     ]
     return [f"{'' if place else 'certificate':<13}{line}" for place, line in enumerate(lines)]
@@ -104,10 +104,13 @@ def describe_use(use: CertifyUse | None) -> list[str]:
     return [f"the certify rows had been {before}: the confidence is not held; certify with new rows"]
 
 
-def _describe_novelty(use: CertifyUse | None) -> str:
-    if use is None:
+def _describe_novelty(certificate: Certificate) -> str:
+    if certificate.repeated is not None:
+        again = f"{certificate.repeated:,} occur again among the rows that models were fitted on"
+        return f", of which {again}: keep rows of one origin together"
+    if certificate.use is None:
         return "; whether they had been used before is not recorded"
-    return ", which nothing before had seen" if use.number == 1 else ", which were used before"
+    return ", which nothing before had seen" if certificate.use.number == 1 else ", which were used before"
 
 
 def _describe_limits(certificate: Certificate, cost_unit: str) -> list[str]:

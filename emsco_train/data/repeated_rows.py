@@ -13,7 +13,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
 
-__all__ = ["MIN_REPEATED_SHARE", "count_repeated_rows"]
+__all__ = ["MIN_REPEATED_SHARE", "count_repeated_rows", "count_seen_rows"]
 
 # Fewer rows than this share change no figure that people look at.
 MIN_REPEATED_SHARE = 0.01
@@ -35,12 +35,30 @@ def count_repeated_rows(codes: Sequence[Floats], targets: Sequence[Ints]) -> int
     >>> count_repeated_rows([rows[:21], rows[20:]], [target[:21], target[20:]])
     2
     """
+    return int(_find_repeated(codes, targets).sum())
+
+
+def count_seen_rows(seen: tuple[Floats, Ints], new: tuple[Floats, Ints]) -> int:
+    """Return how many of some new rows, given by their codes and labels, occur among others that were seen before.
+
+    Examples
+    --------
+    >>> rows, target = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> count_seen_rows((rows[:25], target[:25]), (rows[20:], target[20:]))
+    5
+    """
+    codes, targets = zip(seen, new, strict=True)
+    return int(_find_repeated(codes, targets)[len(seen[1]) :].sum())
+
+
+def _find_repeated(codes: Sequence[Floats], targets: Sequence[Ints]) -> Mask:
+    """Return which rows of all parts occur again in another part; of many, those alone that are not equal by chance."""
     matrix = np.column_stack([np.concatenate(codes), np.concatenate(targets)])
     part = np.repeat(np.arange(len(codes)), [len(rows) for rows in codes])
     repeated = _find_in_several_parts(_hash_rows(matrix), part)
-    if repeated.sum() < MIN_REPEATED_SHARE * len(matrix):
-        return int(repeated.sum())
-    return int((_expected_equal_rows(matrix, repeated) < _MAX_EXPECTED).sum())
+    if repeated.sum() >= MIN_REPEATED_SHARE * len(matrix):
+        repeated[repeated] = _expected_equal_rows(matrix, repeated) < _MAX_EXPECTED
+    return repeated
 
 
 def _hash_rows(matrix: Floats) -> Array:

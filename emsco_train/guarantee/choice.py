@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from emsco_runtime.bundle.manifest import Certificate, CertifyUse, Label, LikelyFigures
 from emsco_runtime.bundle.summary import describe_use, pluralize
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_seen_rows
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements, SelectBy
@@ -147,7 +150,7 @@ def certify_design(
         evidence = _collect_evidence(fitters or ProblemFitters(problem), rows, design)
         return CertifiedDesign(design, certify(evidence, level), (design.id,))
 
-    return _use_certify_rows(ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
+    return _use_certify_rows(problem, ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
 
 
 def _choose_certified(
@@ -179,12 +182,12 @@ def _choose_certified(
     )
     question = CertifyQuestion(tuple(candidate.design.id for candidate in sequence), promise.to_limits(), promise.confidence)
     test = partial(choose_in_sequence, sequence, rows=len(rows), promise=promise)
-    certified = _use_certify_rows(ledger, question, asked.confidence, test)
+    certified = _use_certify_rows(problem, ledger, question, asked.confidence, test)
     return Choice(certified.design, _describe_tests(certified, criteria.requirements), certified.certificate)
 
 
 def _use_certify_rows(
-    ledger: CertifyLedger, question: CertifyQuestion, confidence: float, test: Callable[[], CertifiedDesign]
+    problem: Problem, ledger: CertifyLedger, question: CertifyQuestion, confidence: float, test: Callable[[], CertifiedDesign]
 ) -> CertifiedDesign:
     """Return what a test of the certify rows certifies, with the use that it is; `confidence` is what planned uses share.
 
@@ -200,7 +203,19 @@ def _use_certify_rows(
     use = CertifyUse(number=number, planned=ledger.planned, confidence=confidence)
     if not use.is_planned:
         warnings.warn("; ".join(describe_use(use)), CertifyUseWarning, stacklevel=2)
-    return replace(certified, certificate=certified.certificate.model_copy(update={"use": use}))
+    found = {"use": use, "repeated": _count_repeated(problem)}
+    return replace(certified, certificate=certified.certificate.model_copy(update=found))
+
+
+def _count_repeated(problem: Problem) -> int | None:
+    """Return how many certify rows occur again among those that designs were fitted and chosen on; None where few do."""
+    if problem.certify is None:
+        return None
+    # Cross-fitted, the validation rows are train rows.
+    known = [problem.train] if problem.is_cross_fitted else [problem.train, problem.validation]
+    seen = np.concatenate([part.codes for part in known]), np.concatenate([part.target for part in known])
+    count = count_seen_rows(seen, (problem.certify.codes, problem.certify.target))
+    return count if count >= MIN_REPEATED_SHARE * len(problem.certify) else None
 
 
 def _describe_tests(certified: CertifiedDesign, requirements: Requirements) -> str:

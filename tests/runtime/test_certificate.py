@@ -52,6 +52,7 @@ FIXED: Document = {
     "weights": None,
     "order_seed": 0,
     "use": None,
+    "repeated": None,
 }
 CHOSEN: Document = FIXED | {
     "method": "fixed-sequence",
@@ -171,6 +172,7 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     ),
     "more wrong than accepted": (edit_document(FIXED, "wrong", 413), "413 wrong of 412 rows"),
     "more accepted than rows": (edit_document(FIXED, "rows", 411), "412 accepted of 411 rows"),
+    "more repeated than rows": (FIXED | {"repeated": 501}, "501 repeated of 500 rows"),
     "bound below what was seen": (
         edit_document(FIXED, "max_error", 0.0169),
         "7 wrong of 412 rows and an upper bound of 0.0169",
@@ -442,6 +444,15 @@ def test_inspect_shows_which_use_of_the_rows_it_is(tmp_path: Path, capsys: pytes
     planned = "not held" not in expected[-1]
     assert ("at 95 % confidence, which is not held (fixed-sequence" in "\n".join(lines)) is not planned
     assert ("at 95 % confidence (fixed-sequence" in "\n".join(lines)) is planned
+
+
+def test_inspect_shows_that_rows_occur_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Certify rows that models were fitted on, too, are not called new, and the confidence is not held."""
+    shown = run_inspect(tmp_path, capsys, CHOSEN | use_of(1, 1, 0.95) | {"repeated": 40})
+    again = "of which 40 occur again among the rows that models were fitted on: keep rows of one origin together"
+    assert f"{SCOPE}, {again}" in shown
+    assert "at 95 % confidence, which is not held (fixed-sequence" in shown
+    assert "nothing before had seen" not in shown
 
 
 def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

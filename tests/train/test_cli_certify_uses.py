@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from emsco_runtime.bundle.manifest import Certificate
@@ -228,3 +229,22 @@ def test_uses_count_on_in_a_run_that_is_resumed(tmp_path: Path) -> None:
     second = export(out, "second", "--confidence", "0.9")
     assert second.use is not None
     assert second.use.number == 2
+
+
+def test_rows_that_occur_again_are_not_called_new(tmp_path: Path) -> None:
+    """Of a table that holds every row three times, a model has seen the certify rows: its certificate says so."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(300, 3))
+    labels = np.where(values[:, 0] + rng.normal(size=300) > 0, "p", "q")
+    rows = [",".join([*map(repr, row), label]) for row, label in zip(values.tolist(), labels.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,label", *(rows * 3)]) + "\n")
+    run_successfully(
+        "emsco-train", "--data", tmp_path / "t.csv", "--threshold", 0.6, "--max-stages", 2, "--out", tmp_path / "run"
+    )
+    certificate = export(tmp_path / "run", "bundle", *LENIENT)
+    assert certificate.repeated is not None
+    assert certificate.repeated > 0.8 * certificate.rows
+    assert not certificate.is_held
+    shown = inspect(tmp_path / "run", "bundle")
+    assert f"of which {certificate.repeated} occur again among the rows that models were fitted on" in shown
+    assert SEEN not in shown
