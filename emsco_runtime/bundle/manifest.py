@@ -623,6 +623,12 @@ class Provenance(_Record):
     versions: dict[str, str]
     data: Data | None
 
+    @property
+    def missing_words(self) -> frozenset[str] | None:
+        """The words that meant a missing value in the table of the training, in lower case; None: there was no such table."""
+        words = self.settings.get("missing")
+        return frozenset(map(str, words)) if isinstance(words, list) else None
+
 
 class Manifest(_Record):
     """The whole of `manifest.json`."""

@@ -53,10 +53,9 @@ def _build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--missing",
         type=parse_missing_words,
-        default=MISSING_WORDS,
         metavar="WORDS",
-        help="what else than an empty field is missing: words with commas between them, in any case, as in emsco-train "
-        f"(default: {','.join(sorted(MISSING_WORDS))})",
+        help="what else than an empty field is missing: words with commas between them, in any case "
+        f"(default: those of the training, or {','.join(sorted(MISSING_WORDS))})",
     )
     parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="most that a row may cost")
     parser.add_argument(

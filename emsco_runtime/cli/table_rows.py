@@ -25,9 +25,14 @@ Column: TypeAlias = TextColumn | Array
 
 
 def make_field_readers(
-    manifest: Manifest, table: TableFile, missing_words: frozenset[str] = MISSING_WORDS
+    manifest: Manifest, table: TableFile, missing_words: frozenset[str] | None = None
 ) -> dict[str, FieldReader]:
-    """Return what reads each column that the bundle's stages need: a feature's own, or those of the numbers of a vector."""
+    """Return what reads each column that the bundle's stages need: a feature's own, or those of the numbers of a vector.
+
+    Where no words for a missing value are given, those of the training are taken.
+    """
+    trained_words = manifest.provenance.missing_words
+    words = missing_words if missing_words is not None else MISSING_WORDS if trained_words is None else trained_words
     features = {feature.name: feature for feature in manifest.features}
     needed = [features[name] for stage in manifest.stages for name in stage.acquire]
     columns = {column: feature for feature in needed for column in _columns_of(feature, table)}
@@ -38,7 +43,7 @@ def make_field_readers(
             " Every feature of a stage needs one"
         )
     kinds = {name: "numeric" if name != feature.name else feature.kind for name, feature in columns.items()}
-    return {name: FieldReader(kinds[name], frozenset(feature.categories), missing_words) for name, feature in columns.items()}
+    return {name: FieldReader(kinds[name], frozenset(feature.categories), words) for name, feature in columns.items()}
 
 
 def _columns_of(feature: Feature, table: TableFile) -> list[str]:
@@ -83,11 +88,19 @@ class LabelColumn:
         if isinstance(column, np.ndarray):
             # There are few different ones.
             values = column.tolist()
-            known = {value: None if is_missing(value) else self._read_label(str(value)) for value in set(values)}
+            known = {value: self._read_value(value) for value in set(values)}
             return [known[value] for value in values]
         texts, codes = column.distinct()
         labels: list[str | None] = to_objects([self._read_label(text) for text in texts]).take(codes).tolist()
         return labels
+
+    def _read_value(self, value: object) -> str | None:
+        """Return the label that a typed value means; training takes booleans as 0 and 1."""
+        if is_missing(value):
+            return None
+        if isinstance(value, bool) and str(value) not in self.labels:
+            value = int(value)
+        return self._read_label(str(value))
 
     def _read_label(self, text: str) -> str | None:
         return match_category(text, self.labels) if text.strip() else None

@@ -139,6 +139,7 @@ def export_open_run(
             "design": choice.design.id,
             "search": dict(opened.run.search.settings),
             "method": opened.run.search.method,
+            "missing": list(opened.run.data.missing),
         },
         certificate=choice.certificate,
         likely=choice.likely,

@@ -493,6 +493,20 @@ def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:
     assert "does not know" not in done.stderr
 
 
+def test_run_with_boolean_labels_of_a_parquet_file(tmp_path: Path) -> None:
+    """Training takes booleans as 0 and 1, and so are they read here; labels that are called True and False stay what they are."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    rows = tmp_path / "rows.parquet"
+    pa.parquet.write_table(pa.table({"size": [3.0, -3.0, 3.0], "label": [True, False, False]}), rows)
+    for labels in ([0, 1], ["False", "True"]):
+        made = make_bundle([["size"]], features=[Feature(name="size", kind="numeric", cost=1.0)], labels=labels, threshold=0.6)
+        bundle = write_sample(tmp_path / str(labels[0]), made)
+        done = run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
+        assert "of 3 accepted are right" in done.stdout, (done.stdout, done.stderr)
+        assert "does not know" not in done.stderr
+
+
 def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C inside the work gives status 130 and one line, whatever the work was."""
 
