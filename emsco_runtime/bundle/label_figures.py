@@ -44,18 +44,31 @@ def count_labels(decisions: Mapping[tuple[str | None, str | None], int], labels:
     )
 
 
-def label_rows(labels: Iterable[LabelCounts]) -> list[list[str]]:
-    """Return the cells of a table of figures per label, under `COLUMNS`."""
+def label_rows(labels: Iterable[LabelCounts], weighted_rows: int | None = None) -> list[list[str]]:
+    """Return the cells of a table of figures per label, under `COLUMNS`.
+
+    Counts in units of weight are shown as if the weights had a mean of 1: together they are the `weighted_rows` rows.
+
+    Examples
+    --------
+    >>> counts = count_labels({("ham", "ham"): 600, ("spam", None): 400}, ["ham", "spam"])
+    >>> [cells[:4] for cells in label_rows(counts, weighted_rows=5)]
+    [['ham', '3.0', '60.00 %', '3.0'], ['spam', '2.0', '40.00 %', '0.0']]
+    """
     shown = list(labels)
     total = sum(counts.rows for counts in shown)
+
+    def count(number: int) -> str:
+        return str(number) if weighted_rows is None else f"{number * weighted_rows / max(total, 1):.1f}"
+
     return [
         [
             str(counts.label),
-            str(counts.rows),
+            count(counts.rows),
             percent(counts.rows, total),
-            str(counts.accepted),
-            str(counts.accepted_as),
-            str(counts.right),
+            count(counts.accepted),
+            count(counts.accepted_as),
+            count(counts.right),
             percent(counts.right, counts.accepted_as),
             percent(counts.right, counts.rows),
         ]

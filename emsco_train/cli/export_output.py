@@ -19,6 +19,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
+from emsco_train.report.number_format import format_threshold
 from emsco_train.runs.exporting import RunExport
 
 __all__ = ["format_export"]
@@ -36,7 +37,7 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
     lines = [
         f"design       {design.id}: {exported.choice.reason}",
         f"stages       {design.stage_text}",
-        f"threshold    {design.threshold_text}",
+        f"threshold    {format_threshold(design.thresholds, problem.labels)}",
     ]
     lines.append(_format_figures(problem.validation.name, design.counts, unit))
     if sure is not None:
@@ -58,7 +59,8 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
         *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
         *(f"caution      {text}" for text in (*describe_missed_labels(expected.labels), *_missed(exported, requirements))),
-        *("", f"by label, on the {expected.split} rows{by_rows}:", "", *format_labels(expected.labels), ""),
+        *("", f"by label, on the {expected.split} rows{by_rows}:", ""),
+        *(*format_labels(expected.labels, is_comparable=expected.weighted is None), ""),
     ]
     if exported.choice.is_default:
         bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]

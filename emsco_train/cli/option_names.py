@@ -32,6 +32,7 @@ _OTHER_OPTION_NAMES = {
     "min_accuracy_of": "min-accuracy",
     "pinned": "pin",
     "sample_weight": "weight-column",
+    "time": "time-column",
 }
 # Options that take the word none; others are left out instead.
 _OPTIONS_WITH_NONE = {"sure"}

@@ -27,9 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from emsco_train.report.report_file import write_report  # noqa: PLC0415 - after the arguments: --help must answer at once
+    # After the arguments: --help must answer at once.
+    from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
+    from emsco_train.report.report_file import write_report  # noqa: PLC0415
 
-    path = write_report(options.run, options.out)
+    with PhaseProgress() as shown:
+        path = write_report(options.run, options.out, on_phase=shown.on_phase)
     print(f"written  {shlex.quote(str(path))}")
     print("next     open it in a browser; it shows the emsco-export command for the design that you choose")
 

@@ -143,15 +143,16 @@ def format_front(trained: TrainedRun) -> list[str]:
     where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
     held_out = "test" if has_test_rows else trained.run.measured.split
     shown = measured[notable[0][1].id]
+    by_weight = shown.figures.units is not None
     output = [
         f"{pluralize(len(front), 'design')} on the front; of these, {where}:",
         f"(lowest recall: of the {held_out} rows of a label, the smallest share that is accepted as it)",
         "",
         format_table(header, lines),
         "",
-        f"the knee, by label, on the {held_out} rows:",
+        f"the knee, by label, on the {held_out} rows{' (by weight)' if by_weight else ''}:",
         "",
-        *format_labels(shown.labels),
+        *format_labels(shown.labels, weighted_rows=shown.figures.rows if by_weight else None),
         "",
         *(f"caution  {text}" for text in (*describe_missed_labels(shown.labels), *_describe_high_thresholds(trained))),
     ]
@@ -239,14 +240,18 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 
 def _suggest_floors(trained: TrainedRun) -> str:
-    """Return options that ask for about what the knee has; none where nothing is known of it.
+    """Return options that ask for about what the knee has, or for itself; none where nothing is known of it.
 
     The most accurate designs owe more to luck, and the cheapest of those that accept little may never give some answers.
     """
-    bounds = trained.front.knee.bounds(_suggestion_level(trained))
+    knee = trained.front.knee
+    bounds = knee.bounds(_suggestion_level(trained))
     accuracy, coverage = (int(100 * bound) / 100 for bound in (bounds.accuracy, bounds.coverage))
     if not (accuracy and coverage):
         return ""
+    if accuracy * sum(counts.rows for counts in knee.labels) <= max((counts.rows for counts in knee.labels), default=0):
+        # Whoever always gives the most frequent label keeps such a floor: the cheapest design above it is worth little.
+        return " --design knee"
     return f" --min-accuracy {accuracy:g} --min-coverage {coverage:g}{_suggest_recall(trained, accuracy, coverage)}"
 
 
@@ -306,14 +311,18 @@ def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]
     return [design.id, *own, *tested, _lowest_recall(measured.labels), shown]
 
 
-def format_labels(labels: Sequence[LabelCounts]) -> list[str]:
-    """Return the figures of each label as every command prints them, and the base rate."""
-    table = format_table(COLUMNS, label_rows(labels)[:_MAX_SHOWN_LABELS])
+def format_labels(labels: Sequence[LabelCounts], *, weighted_rows: int | None = None, is_comparable: bool = True) -> list[str]:
+    """Return the figures of each label as every command prints them, and the base rate.
+
+    `weighted_rows` as in `label_rows`. A base rate by rows is not comparable with accuracies by weight.
+    """
+    table = format_table(COLUMNS, label_rows(labels, weighted_rows)[:_MAX_SHOWN_LABELS])
     more = len(labels) - _MAX_SHOWN_LABELS
+    compare = ": compare accuracies with that" if is_comparable else ", by rows"
     return [
         table + (f"\n... and {more} more" if more > 0 else ""),
         "",
-        f"base rate  {describe_base_rate(labels)}: compare accuracies with that",
+        f"base rate  {describe_base_rate(labels)}{compare}",
     ]
 
 

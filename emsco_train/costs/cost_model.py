@@ -110,6 +110,8 @@ class CostModel:
             return costs
         if isinstance(costs, Mapping):
             return cls.from_mapping(costs)
+        if isinstance(costs, str | os.PathLike):
+            raise DesignError(f"costs is {costs!r}: a file of them is read with `CostModel.from_file({os.fspath(costs)!r})`")
         if not hasattr(costs, "__len__") or len(costs) != len(names):
             raise DesignError(f"expected {len(names)} costs, one per column in order; got {costs!r}. Or give a mapping by name")
         return cls.from_mapping(dict(zip(names, costs, strict=True)))
@@ -177,7 +179,7 @@ class CostModel:
             The names that must have a price.
         """
         columns = list(known)
-        faults = [f"no cost for feature {name!r}: add it" for name in needed if name not in self.features]
+        faults = [f"no cost for feature {name!r}: add it, or leave it out" for name in needed if name not in self.features]
         faults += [
             f"a cost for {name!r}, which is not a feature: remove it, or correct its name (features: {_join_names(columns)})"
             for name in self.features

@@ -21,7 +21,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.directions import Directions
 from emsco_train.data.features import typical_code
-from emsco_train.errors import DataError
+from emsco_train.data.row_error import RowError
 
 __all__ = ["Block", "BlockEncoder", "make_block"]
 
@@ -155,7 +155,7 @@ def _fit_block(feature: Feature, codes: Floats) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(filled.mean()), float(filled.std())
     if not np.isfinite(scale):
-        raise DataError(_overflow_message(feature.name, filled))
+        raise _overflow_error(feature.name, filled)
     return make_block(feature, fill, mean, scale, len(filled))
 
 
@@ -167,15 +167,14 @@ def make_block(feature: Feature, fill: float, mean: float = 0.0, scale: float = 
     return Block(feature.name, len(feature.categories), feature.missing == "impute", fill, mean, scale)
 
 
-def _overflow_message(name: str, values: Floats) -> str:
+def _overflow_error(name: str, values: Floats) -> RowError:
     # Below this, no sum of squared deviations overflows.
     size = np.abs(values)
     large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
     row = int(np.argmax(size))
-    return (
-        f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it (the largest, in row {row}, "
-        f"is {values[row]:g}): correct them, make them gaps (None or NaN), or leave the column out"
-    )
+    what = f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it (the largest, in "
+    advice = "correct them, make them gaps (None or NaN), or leave the column out"
+    return RowError(what, f"row {row}", f", is {values[row]:g}): {advice}", row)
 
 
 def _encode_block(block: Block, codes: Floats) -> Floats:

@@ -20,6 +20,7 @@ from emsco_runtime.bundle.manifest import Feature, RawValue
 from emsco_runtime.support.arrays import Array, Floats, Mask
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.costs.cost_model import CostModel
+from emsco_train.data.row_error import RowError
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_integer
@@ -197,8 +198,8 @@ class ColumnSummary:
         if kind is None:
             raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
         if options.missing == "forbid" and self.first_gap is not None:
-            gap = f'column {name!r}, row {self.first_gap}: a gap, and its option is missing="forbid"'
-            raise DataError(f'{gap}; fill it, or choose "impute"')
+            gap = ': a gap, and its option is missing="forbid"; fill it, or choose "impute"'
+            raise RowError(f"column {name!r}, ", f"row {self.first_gap}", gap, self.first_gap)
         if options.unknown == "ignore" and kind != "categorical":
             raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')
         try:
@@ -273,10 +274,11 @@ def _infer_kind(name: str, values: Array, missing_mask: Mask) -> Kind:
     first = next(kind for kind in kinds if kind is not None)
     for row, kind in enumerate(kinds):
         if kind not in (None, first):
-            raise DataError(
-                f"column {name!r} mixes kinds: row {row} is {values[row]!r} ({kind}), earlier ones are {first}; "
+            fault = (
+                f" is {values[row]!r} ({kind}), earlier ones are {first}; "
                 f"use one kind, or `features={{{name!r}: FeatureOptions(kind='categorical')}}`"
             )
+            raise RowError(f"column {name!r} mixes kinds: ", f"row {row}", fault, row)
     return first
 
 
@@ -307,7 +309,7 @@ def _count_categories(name: str, values: Array, missing_mask: Mask) -> Counter[s
             try:
                 found[category_name(value)] += 1
             except ValueFault as fault:
-                raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
+                raise RowError(f"column {name!r}, ", f"row {row}", f": {fault.message}", row, fault.kind) from None
     return found
 
 
@@ -319,7 +321,8 @@ def _encode_column(feature: Feature, values: Array, where: str) -> Floats:
             # The mask shows that a value is refused; only the encoder of one value says why.
             make_encoder(feature)(values[row : row + 1].tolist()[0])
         except ValueFault as fault:
-            raise DataError(f"column {feature.name!r}, {where} row {row}: {fault.message}") from None
+            place = f"{where} row {row}"
+            raise RowError(f"column {feature.name!r}, ", place, f": {fault.message}", row, fault.kind) from None
     return codes
 
 

@@ -17,6 +17,7 @@ FindingKind: TypeAlias = Literal[
     "alike",
     "mixed",
     "missing words",
+    "missing number",
     "codes",
     "leak",
     "rows",

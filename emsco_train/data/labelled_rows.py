@@ -16,12 +16,19 @@ from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import FeatureOptions, encode_table, infer_features
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
+from emsco_train.data.row_error import RowError
 from emsco_train.data.row_units import row_units
 from emsco_train.data.splits import stratified_counts
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError, DesignError
 
 __all__ = ["LabelledRows", "Split", "check_splits", "encode_split", "learn_features", "stratified_sample"]
+
+# What to do about values that are refused because no train row has such a one, by what is wrong with them.
+_OTHERWISE_IN_TRAINING = {
+    "unknown_category": 'FeatureOptions(unknown="ignore") allows unknown categories',
+    "missing": 'FeatureOptions(missing="impute") allows gaps',
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,26 +120,32 @@ def check_splits(parts: Mapping[str, LabelledRows]) -> tuple[Label, ...]:
 def learn_features(
     part: LabelledRows, costs: CostModel, options: Mapping[str, FeatureOptions] | None
 ) -> tuple[tuple[Feature, ...], BlockEncoder]:
-    """Learn features and their encoder from the train rows; options are by feature name."""
+    """Learn features and their encoder from the train rows; options are by feature name.
+
+    Raises
+    ------
+    RowError
+        With the position in the user's table of a row whose value cannot be used.
+    """
     try:
         features = infer_features(part.table, part.table.names, costs, options)
         codes = encode_table(features, part.table, "train")
         return features, BlockEncoder.fit(features, codes)
-    except DataError as error:
-        raise DataError(f"{error} (rows are counted within the train split)") from None
+    except RowError as error:
+        raise error.at(f"train row {error.row}", int(part.rows[error.row])) from None
 
 
 def encode_split(
     name: str, part: LabelledRows, features: Sequence[Feature], labels: Sequence[Label], encoder: BlockEncoder
 ) -> Split:
-    """Encode the rows of a split by the features, labels and encoder of the train rows."""
+    """Encode the rows of a split by the features, labels and encoder of the train rows; raise as `learn_features` does."""
     table = part.table.select([feature.name for feature in features])
     try:
         codes = encode_table(features, table, name)
-    except DataError as error:
-        detail = "features are learned from the train rows alone, and rows are counted within the split"
-        advice = 'FeatureOptions(unknown="ignore") allows unknown categories, missing="impute" gaps'
-        raise DataError(f"{error} ({detail}; {advice})") from None
+    except RowError as error:
+        found = error.at(f"{name} row {error.row}", int(part.rows[error.row]))
+        advice = _OTHERWISE_IN_TRAINING.get(error.kind or "")
+        raise found.with_hint(f"features are learned from the train rows alone; {advice}") if advice else found from None
     return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder, part.groups, part.weights)
 
 

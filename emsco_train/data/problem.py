@@ -10,7 +10,8 @@ changes no model. One that is empty in the train rows is refused. Labels are tex
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from emsco_train.data.problem_warnings import (
     warn_unknown_categories,
 )
 from emsco_train.data.provenance import fingerprint
+from emsco_train.data.row_error import RowError
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
 from emsco_train.data.stage_settings import (
@@ -210,6 +212,7 @@ class Problem:
         rows = whole.table.rows
         labels = unique_labels(whole.true_labels, "y")
         check_label_count(len(labels), rows, "y")
+        has_ready_splits = splits is not None
         if splits is None:
             rng = np.random.default_rng(settings.seed)
             target = label_positions(whole.true_labels, labels)
@@ -229,7 +232,8 @@ class Problem:
         count, made = _fold_pool(whole, pool, folds, None if time is None else time_codes(time, rows=rows), settings.seed)
         if count:
             parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
-        problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
+        with _rows_of_the_table(has_ready_splits=has_ready_splits):
+            problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
         if groups is None and time is None:
             # With groups, the user has said which rows belong together; later rows repeat earlier ones in production, too.
             warn_repeated_rows(problem.separate_parts())
@@ -506,6 +510,16 @@ def _build_problem(
         test=splits.get("test"),
         certify=splits.get("certify"),
     )
+
+
+@contextmanager
+def _rows_of_the_table(*, has_ready_splits: bool) -> Iterator[None]:
+    """Let errors name rows as the user's one table counts them; if the user divided it, by their place in the split, too."""
+    try:
+        yield
+    except RowError as error:
+        split_place = f" ({error.place})" if has_ready_splits else ""
+        raise error.at(f"row {error.row} of the table{split_place}", error.row) from None
 
 
 def _without_curves(split: Split) -> Split:

@@ -124,6 +124,8 @@ def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptio
         shown = "; ".join(f"{one.column!r}: {one.what}" for one in found[:_MAX_SHOWN_COLUMNS])
         more = f"; and {pluralize(len(found) - _MAX_SHOWN_COLUMNS, 'more column')}" if len(found) > _MAX_SHOWN_COLUMNS else ""
         advice = "leave such columns out, or say what kind they are with `features`"
+        if any(one.kind == "missing number" for one in found):
+            advice += "; make numbers that mean missing gaps (None or NaN)"
         text = f"columns that models should probably not learn from as they are: {shown}{more}. All are used: {advice}"
         warnings.warn(text, TableWarning, stacklevel=_caller_stacklevel())
 

@@ -47,8 +47,8 @@ def count_seen_rows(seen: tuple[Floats, Ints], new: tuple[Floats, Ints]) -> int:
     >>> count_seen_rows((rows[:25], target[:25]), (rows[20:], target[20:]))
     5
     """
-    codes, targets = zip(seen, new, strict=True)
-    return int(_find_repeated(codes, targets)[len(seen[1]) :].sum())
+    repeated = _find_repeated([seen[0], new[0]], [seen[1], new[1]])
+    return int(repeated[len(seen[1]) :].sum())
 
 
 def _find_repeated(codes: Sequence[Floats], targets: Sequence[Ints]) -> Mask:

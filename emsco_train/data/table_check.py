@@ -2,7 +2,8 @@
 
 Each check is a function of one column, and of the labels where it needs them. A finding says what was seen and what to do about
 it. `is_useless` marks columns from which no model of ours can learn: ids, free text, dates, constants. Whoever trains decides
-whether to leave them out. Of a long table, `MAX_SAMPLE` rows tell enough; that a column is constant is confirmed on all rows.
+whether to leave them out. Of a long table, `MAX_SAMPLE` rows tell enough; what is said of all rows, such as that a column is
+constant, is confirmed on all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from emsco_runtime.support.arrays import Array, Floats, Ints
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_checks import check_codes, check_leak
-from emsco_train.data.value_checks import check_alike, check_numbers, check_texts
+from emsco_train.data.value_checks import check_alike, check_missing_number, check_numbers, check_texts
 
 __all__ = ["MAX_SAMPLE", "check_columns"]
 
@@ -44,6 +45,9 @@ def check_columns(columns: Mapping[str, Array], labels: Sequence[Label], *, min_
         finding = _check_column(name, values[sample], target, min_category, len(labels))
         if finding is not None and finding.kind in _CONFIRMED and len(sample) < len(labels):
             finding = _check_column(name, values, _number_values(list(map(str, labels))), min_category, len(labels))
+        if finding is not None and finding.kind == "missing number" and len(sample) < len(labels):
+            # This says something of every row, too, but to repeat all other checks would take long.
+            finding = _check_missing_number(name, values)
         if finding is not None:
             findings.append(finding)
     return tuple(findings)
@@ -70,7 +74,13 @@ def _check_column(name: str, values: Array, target: Ints, min_category: int, tab
         return None
     present = numbers[~np.isnan(numbers)]
     finding = check_numbers(name, present, table_rows, has_gaps=len(present) < len(values))
-    return finding or check_leak(name, numbers, target) or check_codes(name, numbers, target)
+    finding = finding or check_leak(name, numbers, target) or check_missing_number(name, present)
+    return finding or check_codes(name, numbers, target)
+
+
+def _check_missing_number(name: str, values: Array) -> Finding | None:
+    numbers = _to_floats(values)
+    return None if numbers is None else check_missing_number(name, numbers[~np.isnan(numbers)])
 
 
 def _check_vectors(name: str, values: Floats) -> Finding | None:

@@ -8,13 +8,14 @@ from datetime import datetime
 
 import numpy as np
 
+from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.formatting import shorten
 from emsco_train.data.alike_texts import find_alike
 from emsco_train.data.finding import Finding
 from emsco_train.support.numbers import is_numeric_text
 
-__all__ = ["check_alike", "check_numbers", "check_texts"]
+__all__ = ["check_alike", "check_missing_number", "check_numbers", "check_texts"]
 
 # In fewer rows, different values are no sign of an id.
 _MIN_ID_ROWS = 30
@@ -28,6 +29,11 @@ _MIN_FREE_TEXT_WORDS = 3.0
 _MIN_DATE_SHARE = 0.9
 # Fewer different whole numbers are no codes by their name alone.
 _MAX_CODES = 30
+
+# A number that people write where there is none: nines alone, such as -999. It stands in at least this many rows, and in this
+# share of them; of fewer other rows, nobody knows how far apart they are. Not -1, which is an ordinary number too often.
+_NINES = re.compile(r"-?99+\.0")
+_MIN_NINES_ROWS, _MIN_NINES_SHARE, _MIN_OTHER_ROWS = 2, 0.005, 10
 
 # A decimal comma, groups of three digits, a currency or a percent sign: no number for Python's `float`.
 _WRITTEN_NUMBER = re.compile(r"[$€£]?\s*[-+]?\d+([ ,.']\d{3})*([.,]\d+)?\s*[%$€£]?")
@@ -164,6 +170,9 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
         return Finding("empty", name, "no value in any row", is_useless=True)
     if present.min() == present.max():
         return _constant(name, f"{present[0]:g}", has_gaps=has_gaps)
+    if not np.isfinite(present).all():
+        # Whoever encodes the column refuses such a value, and names its row.
+        return None
     # A look at a few saves the sorting of most columns.
     if len(present) < _MIN_ID_ROWS or not _are_whole(present[:1000]) or not _are_whole(present):
         return None
@@ -180,6 +189,27 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
     if _CODE_NAME.search(name) and different > _MAX_CODES:
         what = f"{different:,} different whole numbers, and the name of a code"
         return Finding("codes", name, what, f"if it is one, try `kinds={{{name!r}: 'categorical'}}` with `min_category=20`")
+    return None
+
+
+def check_missing_number(name: str, present: Floats) -> Finding | None:
+    """Find a number that may mean "missing", such as -999: farther from all others than these are from each other.
+
+    `present` are the values of a column of numbers that are not missing, at least one.
+    """
+    for value in (float(present.min()), float(present.max())):
+        # The text of a float, so that 99.5 is no 99; most columns have no such end, and cost no more than this.
+        if not _NINES.fullmatch(repr(value)):
+            continue
+        others = present[present != value]
+        rows = len(present) - len(others)
+        if rows < max(_MIN_NINES_ROWS, _MIN_NINES_SHARE * len(present)) or len(others) < _MIN_OTHER_ROWS:
+            continue
+        low, high = float(others.min()), float(others.max())
+        # Of two different numbers, either may be the ordinary one.
+        if low < high and max(low - value, value - high) > high - low:
+            what = f"{pluralize(rows, 'row')} are exactly {value:.0f}, far from all others"
+            return Finding("missing number", name, what, f"if it means missing, use `missing=('{value:.0f}',)`")
     return None
 
 

@@ -92,7 +92,9 @@ def validate_weights(sample_weight: Any, truth: Any) -> Any:
 
 def _require_two_classes(labels: Array, who: str) -> None:
     if len(labels) and (labels == labels[0]).all():
-        raise DataError(f"{who} only 1 class, the label {labels[0]!r}: at least two different ones are needed to train")
+        # As Python writes it, not as numpy does: 0.0, not np.float64(0.0).
+        (label,) = labels[:1].tolist()
+        raise DataError(f"{who} only 1 class, the label {label!r}: at least two different ones are needed to train")
 
 
 def resolve_seed(random_state: Any) -> int:

@@ -56,18 +56,21 @@ class Candidate:
     decide_validation
         Returns what it does with the validation rows: for limits on the cost, and for limits per label where the design does
         not know its counts per label, or rows have weights.
+    split
+        Name of the rows that its figures are from, for messages: "validation", or "cross-fitted".
     """
 
     design: Design
     decide: Callable[[], Evidence]
     decide_validation: Callable[[], Evidence] | None = None
+    split: str = "validation"
 
     def __post_init__(self) -> None:
         """Raise for figures that cannot come from as many rows as the design says."""
         rows, coverage, counts = self.design.rows, self.design.coverage, self.counts
         if rows < 1 or not math.isclose(coverage * counts.total, counts.accepted, abs_tol=1e-6):
             raise DesignError(
-                f"design {self.design.id}: coverage {coverage} of {pluralize(rows, 'validation row')} is not a whole number: "
+                f"design {self.design.id}: coverage {coverage} of {pluralize(rows, f'{self.split} row')} is not a whole number: "
                 "give the rows that it was evaluated on"
             )
 
@@ -81,7 +84,7 @@ class Candidate:
         """What it does with the validation rows."""
         if self.decide_validation is None:
             raise DesignError(
-                f"design {self.design.id}: a limit per label or on the cost takes its decisions on the validation rows: "
+                f"design {self.design.id}: a limit per label or on the cost takes its decisions on the {self.split} rows: "
                 "give decide_validation"
             )
         return self.decide_validation()
@@ -258,13 +261,13 @@ def _no_candidate_error(
         if fault is not None:
             found[fault] = found.get(fault, 0) + 1
     ordered = sorted(found, key=lambda fault: fault.too_few)
-    reasons = [_fault_text(fault, found[fault], len(matching), rows, promise.confidence) for fault in ordered]
+    reasons = [_fault_text(fault, found[fault], matching, rows, promise.confidence) for fault in ordered]
     shares = [limit for limit in promise.limits() if isinstance(limit, ShareLimit)]
     # Of the limits that fail, or of the first one where that is the cost, which more rows would not help.
     failing = [limit for limit in shares if limit in {fault.limit for fault in found}] or shares[:1]
     needed = " and ".join(limit.rows_text(promise.confidence) for limit in failing)
     return CertificationError(
-        f"{promise.refusal_text()}, by validation already: {' and '.join(reasons)}; nearest is {nearest.design.id} "
+        f"{promise.refusal_text()}: {'; '.join(reasons)}; nearest is {nearest.design.id} "
         f"({_wrong_text(nearest)}). "
         f"It takes {needed}. The certify rows were not looked at. "
         "Give more rows, ask for less, or search with other thresholds",
@@ -277,24 +280,29 @@ def _no_candidate_error(
 def _wrong_text(candidate: Candidate) -> str:
     counts = candidate.counts
     if counts.units is not None:
-        return f"{percent(counts.wrong, counts.accepted)} wrong of the accepted validation rows, by weight"
-    return f"{counts.wrong:,} wrong of {pluralize(counts.accepted, 'accepted validation row')}"
+        return f"{percent(counts.wrong, counts.accepted)} wrong of the accepted {candidate.split} rows, by weight"
+    return f"{counts.wrong:,} wrong of {pluralize(counts.accepted, f'accepted {candidate.split} row')}"
 
 
-def _fault_text(fault: _Fault, designs: int, of: int, rows: int, confidence: float) -> str:
-    limit = fault.limit
+def _fault_text(fault: _Fault, designs: int, matching: Sequence[Candidate], rows: int, confidence: float) -> str:
+    """Return why so many of the designs cannot pass on `rows` certify rows."""
+    limit, split = fault.limit, matching[0].split
+    some, have = f"{designs:,} of {pluralize(len(matching), 'design')}", "has" if designs == 1 else "have"
     if isinstance(limit, CostLimit):
-        return f"{designs} of {pluralize(of, 'design')} have a larger mean cost there"
+        return f"{some} {have} a larger mean cost on the {split} rows"
     if not fault.too_few:
         other = "smaller" if limit.kind in ("coverage", "recall") else "larger"
-        return f"{designs} of {pluralize(of, 'design')} have a {other} {limit.name()} there"
+        return f"{some} {have} a {other} {limit.name()} on the {split} rows"
     least = min_rows(limit.most, confidence)
     if limit.kind == "coverage":
-        return f"{pluralize(rows, 'certify row')} are fewer than the {least} that show such a coverage if all are accepted"
+        return f"{pluralize(rows, 'certify row')} are fewer than the {least:,} that show such a coverage if all are accepted"
     if limit.kind == "recall":
-        return (
-            f"there are fewer certify rows of {limit.label!r} than the {least} that show such a recall if all are accepted as it"
-        )
+        few = f"there are fewer certify rows of {limit.label!r} than the {least:,} that show such a recall"
+        return f"{few} if all are accepted as it"
     as_label = f" as {limit.label!r}" if limit.kind == "label" else ""
-    too_few = f"{designs} would accept fewer than {least} of the {pluralize(rows, 'certify row')}{as_label}"
-    return f"{too_few}, too few even if all were right"
+    if rows < least:
+        # Whatever designs accept.
+        least_text = f"it takes at least {least:,} accepted{as_label}, all of them right"
+        return f"there are {pluralize(rows, 'certify row')}, and {least_text}"
+    would = f"{some} would, by the {split} rows, accept fewer than {least:,} of the {pluralize(rows, 'certify row')}{as_label}"
+    return f"{would}, too few even if all were right"

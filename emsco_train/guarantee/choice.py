@@ -133,7 +133,7 @@ def choose_design(
         design, reason = front.find(criteria.design), f"{word} was named"
     else:
         design = requirements.choose(tuple(front), front.full_cost)
-        reason = _describe_reason(requirements)
+        reason = _describe_reason(requirements, problem.validation.name)
     certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=made)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
@@ -172,6 +172,7 @@ def _choose_certified(
                 partial(_collect_evidence, fitters, rows, design),
                 # Only limits per label and on the cost take these, and then for every candidate.
                 partial(_collect_validation_evidence, fitters, design),
+                problem.validation.name,
             )
             for design in designs
         ],
@@ -183,7 +184,8 @@ def _choose_certified(
     question = CertifyQuestion(tuple(candidate.design.id for candidate in sequence), promise.to_limits(), promise.confidence)
     test = partial(choose_in_sequence, sequence, rows=len(rows), promise=promise)
     certified = _use_certify_rows(problem, ledger, question, asked.confidence, test)
-    return Choice(certified.design, _describe_tests(certified, criteria.requirements), certified.certificate)
+    reason = _describe_tests(certified, criteria.requirements, problem.validation.name)
+    return Choice(certified.design, reason, certified.certificate)
 
 
 def _use_certify_rows(
@@ -218,11 +220,12 @@ def _count_repeated(problem: Problem) -> int | None:
     return count if count >= MIN_REPEATED_SHARE * len(problem.certify) else None
 
 
-def _describe_tests(certified: CertifiedDesign, requirements: Requirements) -> str:
+def _describe_tests(certified: CertifiedDesign, requirements: Requirements, split: str) -> str:
+    """Return why a design was chosen under a promise; `split` names the rows that measured designs."""
     choice = certified.certificate.choice
     tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
     aim = "cheapest" if requirements.min_coverage is not None else "most covering"
-    return f"{tested}this is the {aim} of them by validation"
+    return f"{tested}this is the {aim} of them on {split} rows"
 
 
 def _collect_evidence(fitters: ProblemFitters, rows: Split, design: Design) -> Evidence:
@@ -255,7 +258,8 @@ def _weights(problem: Problem, rows: Split) -> Weights | None:
     return Weights(rows.weights, max(1.0 if weights is None else float(weights.max()) for weights in known))
 
 
-def _describe_reason(requirements: Requirements) -> str:
+def _describe_reason(requirements: Requirements, split: str) -> str:
+    """Return why a design was chosen; `split` names the rows that measured designs."""
     if requirements == Requirements():
         return f"{_OBJECTIVES['knee']} of the front; no floor was given"
     parts = {
@@ -266,4 +270,4 @@ def _describe_reason(requirements: Requirements) -> str:
     limits = [f"{name}{value:g}" for name, value in parts.items() if value is not None]
     detail = ", ".join([*limits, *(floor.text for floor in requirements.label_floors)])
     level = "" if requirements.sure is None or not requirements.any() else f", by bounds at sure {requirements.sure:g}"
-    return f"{_OBJECTIVES[requirements.objective]} with {detail} on validation{level}"
+    return f"{_OBJECTIVES[requirements.objective]} with {detail} on {split} rows{level}"

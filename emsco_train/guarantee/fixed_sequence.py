@@ -89,7 +89,7 @@ def choose_in_sequence(sequence: Sequence[Candidate], *, rows: int, promise: Pro
         evidence = _decide_all(candidate, rows)
         failed = [limit for limit in promise.limits() if not limit.passes(evidence, promise.confidence)]
         if failed and not passed:
-            raise _failure(candidate, evidence, failed, promise)
+            raise _failure(sequence, evidence, failed, promise)
         if failed:
             break
         passed.append(evidence)
@@ -110,8 +110,9 @@ def _decide_all(candidate: Candidate, rows: int) -> Evidence:
     return evidence
 
 
-def _failure(first: Candidate, evidence: Evidence, failed: Sequence[Limit], promise: Promise) -> CertificationError:
-    confidence = promise.confidence
+def _failure(sequence: Sequence[Candidate], evidence: Evidence, failed: Sequence[Limit], promise: Promise) -> CertificationError:
+    """Return the error that the first of a sequence failed, with what it did on the certify rows."""
+    first, confidence = sequence[0], promise.confidence
     found = "; it ".join(limit.finding(evidence, confidence) for limit in failed)
     remedies = ". ".join(dict.fromkeys(limit.remedy(evidence, confidence) for limit in failed))
     needed = [
@@ -120,9 +121,21 @@ def _failure(first: Candidate, evidence: Evidence, failed: Sequence[Limit], prom
     ]
     most = 0.5 if promise.max_error is None else promise.max_error
     return CertificationError(
-        f"{promise.refusal_text()}: the safest by validation, {first.design.id}, {found}. {remedies}. "
+        f"{promise.refusal_text()}: {_describe_failure(sequence, found)}. {remedies}. "
         "Asking the same rows again for something else proves less than it says",
         first.design.id,
         ShareLimit("error", most).bound(evidence, confidence),
         max(needed),
+    )
+
+
+def _describe_failure(sequence: Sequence[Candidate], found: str) -> str:
+    """Return what the first design of a sequence did, and that no other was tested."""
+    first, others = sequence[0], len(sequence) - 1
+    if not others:
+        return f"the only design to test, by the {first.split} rows, was {first.design.id}: it {found}"
+    rest = "the other one was" if others == 1 else f"the other {others:,} were"
+    return (
+        f"designs are tested in a fixed order, up to the first that fails. The first of {len(sequence):,}, {first.design.id}, "
+        f"the safest on the {first.split} rows, {found}; {rest} not tested"
     )

@@ -136,7 +136,7 @@ class ShareLimit:
         text = f"It takes {self.rows_text(confidence)}"
         if rows >= needed:
             other = "lower" if self.kind in ("coverage", "recall") else "higher"
-            return f"{text}, and there are no fewer: search with {other} thresholds"
+            return f"{text}, and there are {rows:,}, so it is not for lack of rows: search with {other} thresholds"
         if rows and self.kind != "coverage":
             at = {"error": "at its coverage", "recall": "at the label's share"}.get(self.kind, "at its rate")
             text += f", {pluralize(-(-needed * evidence.rows // rows), 'certify row')} {at}"

@@ -77,16 +77,18 @@ def _labels_table(data: ReportData, design_data: DesignData) -> str:
     labels = design_data.labels
     if not labels:
         return ""
+    counted = design_data.test or design_data.validation
+    weighted_rows, by_weight = (None, "") if counted.units is None else (counted.rows, ", by weight")
     header = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS[1:])
     body = "".join(
         f'<tr><th scope="row">{escape_html(label)}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
-        for label, *texts in label_rows(labels)
+        for label, *texts in label_rows(labels, weighted_rows)
     )
     missed = "".join(f'<p class="warning">{escape_html(text)}</p>' for text in describe_missed_labels(labels))
     return (
         f'<h3>Labels</h3><div class="wide"><table class="figures"><thead><tr><td></td>{header}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{missed}"
-        f'<p class="hint">On the {data.held_out_split} rows. Base rate: {escape_html(describe_base_rate(labels))}. '
+        f'<p class="hint">On the {data.held_out_split} rows{by_weight}. Base rate: {escape_html(describe_base_rate(labels))}. '
         "Accuracy: right among the rows accepted as the label. Recall: right among the rows that have it.</p>"
     )
 
@@ -94,7 +96,7 @@ def _labels_table(data: ReportData, design_data: DesignData) -> str:
 def _bounds_sentence(data: ReportData, design_data: DesignData) -> str:
     bounds = design_data.design.bounds(DEFAULT_SURE)
     return (
-        f'<p class="hint">Bounds from the validation rows at sure {DEFAULT_SURE:g}: accuracy at least '
+        f'<p class="hint">Bounds from the {data.run.measured.split} rows at sure {DEFAULT_SURE:g}: accuracy at least '
         f"{percent_at_least(bounds.accuracy)}, coverage at least {percent_at_least(bounds.coverage)}, mean cost at most "
         f"{escape_html(data.cost_format.with_unit(bounds.cost))}. Requirements are compared with these.</p>"
     )

@@ -17,6 +17,7 @@ from emsco_train.report.run_details import run_details, summary_facts, warnings_
 from emsco_train.report.scatter_plot import draw_legend, draw_scatter
 from emsco_train.report.selection_form import compressed_views, design_data_json, export_command, selection_form
 from emsco_train.runs.folder import REPORT_MARK
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["render_page"]
 
@@ -35,8 +36,9 @@ _NO_CERTIFY = "There are no <strong>certify</strong> rows: bundles of this run c
 _TEST = "<strong>Test</strong> rows are fresh: trust these, but choose by the others, or they are no longer fresh. "
 
 
-def render_page(data: ReportData) -> str:
-    """Return the text of the page."""
+def render_page(data: ReportData, on_phase: OnPhase = ignore_phase) -> str:
+    """Return the text of the page; `on_phase` is called with each `Phase` of it."""
+    on_phase(Phase("drawing the page"))
     style, script = _read_asset("page.css"), _read_asset("page.js")
     name = escape_html(data.folder.path.resolve().name)
     return f"""<!DOCTYPE html>
@@ -74,7 +76,7 @@ at no cost, among the designs that accept at least half as much as any.</p>
 </section>
 </main>
 <script type="application/json" id="data">{design_data_json(data)}</script>
-<script type="text/plain" id="views">{compressed_views(data)}</script>
+<script type="text/plain" id="views">{compressed_views(data, on_phase)}</script>
 <script>{script}</script>
 </body>
 </html>

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.meter import Meter
@@ -74,7 +75,8 @@ class DesignData:
         return tuple(stage.calibration.warning for stage in self.stages if stage.calibration.warning is not None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# No slots: `cached_property` keeps the knee, which every view asks for.
+@dataclass(frozen=True, eq=False)
 class ReportData:
     """A run as the page shows it."""
 
@@ -101,7 +103,7 @@ class ReportData:
         measured = self.run.measured
         return measured.rows if self.held_out_split == measured.split else self.run.rows[self.held_out_split]
 
-    @property
+    @cached_property
     def knee_index(self) -> int:
         """Position of the knee of the front, which is shown first."""
         knee = self.front.knee.id

@@ -12,6 +12,7 @@ from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.report.design_view import design_view
 from emsco_train.report.escaping import escape_html, to_script_json
 from emsco_train.report.report_data import DesignData, ReportData
+from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["compressed_views", "design_data_json", "export_command", "selection_form"]
 
@@ -27,9 +28,10 @@ def selection_form(data: ReportData) -> str:
         _control_html("coverage", "Coverage at least", "%", int(100 * coverage), 100.0, 0.1),
         _control_html("cost", "Mean cost at most", unit, 0.0, math.ceil(top / step) * step, step),
     )
+    hint = f"By bounds on the {data.run.measured.split} figures, as emsco-export chooses: --sure {DEFAULT_SURE:g}"
     return (
         f'<form id="requirements" class="requirements" autocomplete="off">{"".join(controls)}'
-        f'<p class="hint">By bounds on the validation figures, as emsco-export chooses: --sure {DEFAULT_SURE:g}</p>'
+        f'<p class="hint">{hint}</p>'
         '<p class="buttons"><button type="reset">No requirements</button></p></form>'
     )
 
@@ -68,13 +70,18 @@ def design_data_json(data: ReportData) -> str:
     return to_script_json(document)
 
 
-def compressed_views(data: ReportData) -> str:
+def compressed_views(data: ReportData, on_phase: OnPhase = ignore_phase) -> str:
     """Return the views of all designs as compressed JSON, in base64.
 
     A list for each part of the views, with that part of every design: similar parts side by side compress best.
+    `on_phase` is called with each `Phase` of it.
     """
-    parts = list(zip(*(design_view(data, design_data) for design_data in data.designs), strict=True))
-    views = json.dumps(parts, ensure_ascii=False)
+    views_of_designs = []
+    for done, design_data in enumerate(data.designs):
+        on_phase(Phase("drawing the designs", done, len(data.designs)))
+        views_of_designs.append(design_view(data, design_data))
+    on_phase(Phase("compressing the page"))
+    views = json.dumps(list(zip(*views_of_designs, strict=True)), ensure_ascii=False)
     # Without a time in it, so that the same run gives the same page.
     return base64.b64encode(gzip.compress(views.encode(), compresslevel=9, mtime=0)).decode("ascii")
 

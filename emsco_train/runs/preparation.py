@@ -129,8 +129,17 @@ def _read_costs(path: str, columns: Columns, read_names: Sequence[str], names: S
     try:
         costs.check(names, names)
     except DesignError as error:
-        raise DesignError(f"costs file {path}: {str(error).removeprefix('costs: ')}") from None
+        raise DesignError(f"costs file {path}: {str(error).removeprefix('costs: ')}{_describe_remedy(costs, names)}") from None
     return costs
+
+
+def _describe_remedy(costs: CostModel, names: Sequence[str]) -> str:
+    """Return what to do with a column that has no price because it is no feature; empty where each has one."""
+    missing = next((name for name in names if name not in costs.features), None)
+    if missing is None:
+        return ""
+    named = "one of weights, groups or times is named with `sample_weight`, `groups` or `time`"
+    return f". Leave a column out with `drop={(missing,)!r}`; {named}"
 
 
 def _feature_options(request: TrainRequest, source: Source) -> dict[str, FeatureOptions]:

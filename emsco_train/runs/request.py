@@ -75,6 +75,8 @@ class TrainRequest:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")
         if None not in names and not {"train", "validation"} <= names:
             raise DesignError("there are no rows: give one table, or at least train and validation rows")
+        if None in names and self.columns.group is not None and self.columns.time is not None:
+            raise DesignError("`groups` and `time` were both given, and a group may span times: give one of them")
         if None not in names and self.shares is not None:
             raise DesignError("ready splits are not divided again: leave out the shares")
         if None not in names and not self.folds and (self.columns.group or self.columns.time):

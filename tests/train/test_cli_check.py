@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from emsco_runtime import read_bundle
-from emsco_train import EmscoClassifier, FeatureOptions, Shares, TableWarning, write_report
+from emsco_train import DataError, EmscoClassifier, FeatureOptions, Shares, TableWarning, write_report
 from emsco_train.cli.train import main
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
@@ -167,6 +167,45 @@ def test_numbers_for_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "note     'unknown': in no field of a feature" in lines
 
 
+def test_a_number_that_may_mean_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is pointed out with its rows, and kept; the remedy works. Of nothing unusual was spoken before."""
+    column = ["-999" if row % 10 == 0 else str(value) for row, value in enumerate(numbers(600, 5)[:, 0].tolist())]
+    data = table(tmp_path / "t.csv", extra={"a": column})
+    assert look(capsys, data)[1:] == [
+        "note     a: 60 rows are exactly -999, far from all others",
+        "         if it means missing, use --missing -999",
+    ]
+    assert look(capsys, data, "--missing", "-999")[1] == "note     '-999' taken as missing in a (60 rows)"
+    assert "a" in prepare(TrainRequest({None: str(data)}, Columns(), (0.8,))).problem.names
+
+
+def test_numbers_that_may_mean_missing_in_a_parquet_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole numbers and others, with gaps or without."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values, rng = numbers(600), np.random.default_rng(0)
+    whole, others = rng.integers(0, 50, 600), values[:, 0].copy()
+    whole[::5], others[::4] = 999, -9999.0
+    made = {"whole": whole, "others": arrow.array(others, mask=rng.random(600) < 0.1), "x": values[:, 1]}
+    parquet.write_table(arrow.table({**made, "label": labels(values)}), tmp_path / "t.parquet")
+    lines = look(capsys, tmp_path / "t.parquet")
+    assert "note     whole: 120 rows are exactly 999, far from all others" in lines
+    assert any(re.fullmatch(r"note     others: 1\d\d rows are exactly -9999, far from all others", line) for line in lines)
+
+
+def test_an_infinite_number_in_a_parquet_file(tmp_path: Path) -> None:
+    """The message names the row of the file, counted from 0, whatever its split, and speaks of nothing else."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = numbers(600)
+    columns = {f"x{index}": values[:, index].copy() for index in range(3)}
+    for row in (3, 234, 599):
+        columns["x1"][:] = values[:, 1]
+        columns["x1"][row] = np.inf
+        parquet.write_table(arrow.table({**columns, "label": labels(values)}), tmp_path / "t.parquet")
+        message = run_expecting_error(1, "emsco-train", "--data", tmp_path / "t.parquet", "--check")
+        assert f"column 'x1', row {row} of the table: expected a finite number, got inf (float)" in message
+        assert "FeatureOptions" not in message
+
+
 def test_numbers_for_missing_in_a_parquet_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A number that was named as missing is a gap in typed columns, too, of whole numbers and of others; it was kept before."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -201,6 +240,18 @@ def test_words_for_missing_in_production(tmp_path: Path) -> None:
         ("boolean", 0),
     ]
     assert decide(tmp_path / "run", data) == decide(tmp_path / "run", empty)
+
+
+def test_the_words_of_a_training_are_those_of_its_bundle(tmp_path: Path) -> None:
+    """`emsco-run` needs no `--missing` where training had one: -999 was a number before, and gave confident answers."""
+    column = numbers(600, 5)[:, 0].tolist()
+    rows = [*enumerate(column)]
+    data = table(tmp_path / "words.csv", extra={"a": ["-999" if row % 5 == 0 else str(value) for row, value in rows]})
+    empty = table(tmp_path / "empty.csv", extra={"a": ["" if row % 5 == 0 else str(value) for row, value in rows]})
+    given = ("--data", data, "--missing=-999", "--threshold", "0.9", "--folds", "0")
+    run_successfully("emsco-train", *given, "--out", tmp_path / "run")
+    assert decide(tmp_path / "run", data) == decide(tmp_path / "run", empty)
+    assert read_bundle(tmp_path / "run" / "bundle").manifest.provenance.missing_words == {"-999"}
 
 
 def test_a_word_that_means_something(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -372,7 +423,7 @@ def test_unknown_categories_are_ignored_with_a_caution(tmp_path: Path, capsys: p
         "unknown, as they will in production; --unknown town=fail refuses it"
     )
     message = run_expecting_error(1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "town=fail")
-    assert "column 'town', certify row 119: unknown category 'new'" in message
+    assert "column 'town', row 599 of the table: unknown category 'new'" in message
     assert "unknown category 'new'" in run_expecting_error(
         1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "fail"
     )
@@ -456,6 +507,26 @@ def test_the_estimator_warns_and_uses_every_column() -> None:
     assert model.problem_.names == ("a", "b", "row", "unit")
     options = {"row": FeatureOptions(kind="numeric"), "unit": FeatureOptions(kind="categorical")}
     model.set_params(features=options).fit(columns, labels(values))
+
+
+def test_the_estimator_warns_of_a_number_that_may_mean_missing() -> None:
+    """The warning says what to do about it in Python."""
+    values = numbers(400)
+    columns = {"a": np.where(np.arange(400) % 8 == 0, -99.0, values[:, 0]), "b": values[:, 1]}
+    model = EmscoClassifier(threshold=0.8, folds=0, search="exhaustive", max_stages=2, random_state=0)
+    expected = r"'a': 50 rows are exactly -99, far from all others\. All are used: .*; make numbers that mean missing gaps \(None"
+    with pytest.warns(TableWarning, match=expected):
+        model.fit(columns, labels(values))
+
+
+def test_the_estimator_refuses_an_infinite_number_with_its_row() -> None:
+    """Among whole numbers, too, and without a warning of numpy's."""
+    values = numbers(400)
+    whole = np.random.default_rng(0).integers(0, 50, 400).astype(np.float64)
+    whole[321] = -np.inf
+    model = EmscoClassifier(threshold=0.8, folds=0, search="exhaustive", max_stages=2, random_state=0)
+    with pytest.raises(DataError, match=r"^column 'whole', row 321 of the table: expected a finite number, got -inf"):
+        model.fit({"whole": whole, "b": values[:, 1]}, labels(values))
 
 
 def test_the_estimator_has_the_defaults_of_small_tables() -> None:

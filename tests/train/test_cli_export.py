@@ -81,7 +81,7 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     fit = [design for design in ladder if design.accuracy >= 0.92 and design.coverage >= 0.75]
     assert 1 < len(fit) < len(ladder)
     assert design_id_of(manifest) == min(fit, key=lambda design: design.cost).id
-    assert "the cheapest with accuracy >= 0.92, coverage >= 0.75 on validation\n" in shown
+    assert "the cheapest with accuracy >= 0.92, coverage >= 0.75 on validation rows\n" in shown
     assert "suggestion" not in shown
     assert "bounds at" not in shown
     shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9", *plain)
@@ -93,7 +93,7 @@ def test_floors_on_labels(run: Path, tmp_path: Path) -> None:
     """Floors per label choose the cheapest design that keeps them; figures per label and the base rate are printed."""
     floors = ["--min-recall", "spam=0.6", "--min-accuracy", "spam=0.8", "--min-accuracy", "0.8"]
     shown, manifest = export(run, tmp_path / "labels", *floors, "--sure", "none")
-    assert "accuracy >= 0.8, recall of spam >= 0.6, accuracy of spam >= 0.8 on validation" in shown
+    assert "accuracy >= 0.8, recall of spam >= 0.6, accuracy of spam >= 0.8 on validation rows" in shown
     assert "by label, on the test rows:" in shown
     assert "base rate" in shown
     assert [counts.label for counts in manifest.expected.labels] == ["ham", "spam"]
@@ -105,6 +105,18 @@ def test_floors_on_labels(run: Path, tmp_path: Path) -> None:
         assert f"{option} names 'eggs', which is not a label (labels: ham, spam)" in message
 
 
+def test_thresholds_that_differ_name_their_labels(tmp_path: Path) -> None:
+    """Two numbers alone do not say whose they are; the lines of a shared threshold and of emsco-inspect are as before."""
+    options = [*write_mixed(tmp_path).options(), "--threshold", "ham=0.72,spam=0.9", "--stages", "straight"]
+    run_successfully("emsco-train", *options, "--out", tmp_path / "run")
+    rows = {row["threshold"]: row["id"] for row in read_rows(tmp_path / "run" / "front.csv")}
+    shown, _ = export(tmp_path / "run", tmp_path / "two", "--design", rows["0.72,0.9"])
+    assert "\nthreshold    ham 0.72, spam 0.9\n" in shown
+    assert "ham 0.72, spam 0.9" in run_successfully("emsco-inspect", tmp_path / "two")
+    shown, _ = export(tmp_path / "run", tmp_path / "one", "--design", rows["0.8"])
+    assert "\nthreshold    0.8\n" in shown
+
+
 def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:
     """Floors hold by the bounds of front.csv, or by those at another level; one that only a figure reaches is refused."""
     rows = validation_counts(run)
@@ -113,7 +125,7 @@ def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:
     shown, manifest = export(run, tmp_path / "sure", "--min-accuracy", floor)
     fit = [row for row in rows if float(row["accuracy_bound"]) >= floor]
     assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
-    assert f"the cheapest with accuracy >= {floor:g} on validation, by bounds at sure 0.85\n" in shown
+    assert f"the cheapest with accuracy >= {floor:g} on validation rows, by bounds at sure 0.85\n" in shown
     assert "bounds at sure 0.85: coverage >= " in shown
     options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 0.01]
     message = run_expecting_error(1, "emsco-export", *options)
@@ -189,7 +201,7 @@ def test_a_guarantee_that_can_be_given(run: Path, tmp_path: Path) -> None:
     assert f"{certificate.choice.passed} of {certificate.choice.tested} designs tested passed" in shown
     assert "most covering" in shown
     shown, _ = export(run, tmp_path / "cheap", "--max-error", "0.16", "--confidence", "0.9", "--min-coverage", "0.5")
-    assert "this is the cheapest of them by validation" in shown
+    assert "this is the cheapest of them on validation rows" in shown
 
 
 def test_one_promise_for_all_limits(run: Path, tmp_path: Path) -> None:
@@ -238,9 +250,12 @@ def test_guarantees_that_cannot_be_given(run: Path, tmp_path: Path) -> None:
     """Exit 1, the nearest bound, about how many rows it would take; where validation rules out all, no certify row is used."""
     out = ["--out", tmp_path / "bundle"]
     message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.08", "--confidence", "0.9")
-    assert re.search(r"so its error may be as large as \d+\.\d+ %\. It takes about \d+ accepted rows", message)
+    assert re.search(
+        r"so its error may be as large as \d+\.\d+ %; the other (one was|\d+ were) not tested\. It takes about \d+ accepted rows",
+        message,
+    )
     message = run_expecting_error(1, "emsco-export", run, *out, "--max-error", "0.001")
-    assert "by validation already" in message
+    assert "there are 60 certify rows, and it takes at least 2,995 accepted, all of them right; nearest is" in message
     assert "The certify rows were not looked at" in message
     assert "accepted rows" in message
     assert not (tmp_path / "bundle").exists()

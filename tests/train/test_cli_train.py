@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from emsco_runtime import Cascade
@@ -229,6 +230,10 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     test = next(counts for counts in record.thresholds[0].everything if counts.split == "test")
     assert test.units is not None
     assert test.rows < test.units < 3 * test.rows
+    assert "the knee, by label, on the test rows (by weight):" in shown
+    table = shown[shown.index("(by weight):") : shown.index("base rate")].splitlines()[4:]
+    # Weights are shown with a mean of 1.
+    assert sum(float(line.split()[1]) for line in table if line) == pytest.approx(test.rows, abs=0.2)
     exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
     assert "(betting, " in exported
     assert ", by weights up to 3)" in exported
@@ -238,6 +243,7 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     full_cost = float(re.search(r"everything for everyone: (\S+) ", exported)[1])  # type: ignore[index]
     assert f"of which {100 * manifest.expected.weighted.mean_cost / full_cost:.1f} % is spent" in exported
     assert "(by rows, not by weight)\n" in exported
+    assert re.search(r"base rate  .* have the label '?\w+'?, by rows\n", exported), exported
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
     assert "column <code>count of mails</code>: figures are by weight" in page
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
@@ -249,6 +255,18 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     )
     message = run_expecting_error(1, "emsco-train", *options, *weighted, "--search", "exhaustive", "--out", tmp_path / "exact")
     assert "the exact search counts rows and cannot count their weights: use --search evolve" in message
+
+
+def test_floors_below_the_base_rate_are_not_suggested(tmp_path: Path) -> None:
+    """Of a small table whose labels are hard to tell, the knee is suggested: a floor that any constant answer keeps is none."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(320, 3))
+    labels = np.where(values[:, 0] + 2.5 * rng.normal(size=320) > -0.6, "yes", "no")
+    rows = [[*row, label] for row, label in zip(values.tolist(), labels.tolist(), strict=True)]
+    data = write_rows(tmp_path / "t.csv", ["a", "b", "c", "label"], rows)
+    shown = run_successfully("emsco-train", "--data", data, "--threshold", "0.6", "--out", tmp_path / "run")
+    assert f"next     emsco-export {tmp_path / 'run'} --out BUNDLE --design knee\n" in shown
+    run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", "knee")
 
 
 @pytest.mark.parametrize(("value", "shown"), [("-1", "the weight -1: expected a finite"), ("", "the weight nan"), ("x", "'x'")])
@@ -425,7 +443,10 @@ def test_a_wrong_table(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 WRONG_COSTS = {
     "unknown column": (COSTS.replace("size = 1", "size = 1\nweight = 2"), "a cost for 'weight', which is not a feature"),
-    "missing": (COSTS.replace("size = 1\n", ""), "no cost for feature 'size': add it"),
+    "missing": (
+        COSTS.replace("size = 1\n", ""),
+        "no cost for feature 'size': add it, or leave it out. Leave a column out with --drop size; one of weights,",
+    ),
     "negative": (COSTS.replace("size = 1", "size = -1"), "the cost of feature 'size' is -1: expected a finite number, 0 or more"),
     "all zero": ("[features]\nsize=0\nrate=0\nflag=0\ncolour=0\ncount=0\n", "all costs are 0"),
     "broken": ("[features\n", "is not TOML"),
@@ -444,6 +465,17 @@ def test_wrong_costs(name: str, mixed: MixedTable, tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "run").exists()
 
 
+def test_a_column_without_a_price_may_be_no_feature(mixed: MixedTable, tmp_path: Path) -> None:
+    """The remedies are options: to leave the column out, or to name what it is; each of them makes the costs right."""
+    costs = tmp_path / "costs.toml"
+    costs.write_text(re.sub(r"(?m)^count = .*\n", "", COSTS), encoding="utf-8")
+    options = [*mixed.options(), "--check", "--costs", costs]
+    line = run_expecting_error(1, "emsco-train", *options)
+    assert line.endswith("; one of weights, groups or times is named with --weight-column, --group-column or --time-column")
+    for remedy in ("--drop", "--group-column"):
+        run_successfully("emsco-train", *options, remedy, "count")
+
+
 WRONG_USE = {
     "threshold 0": (["--threshold", "0"], "threshold 0.0: expected a number above 0 and up to 1"),
     "threshold 1.5": (["--threshold", "1.5"], "threshold 1.5: expected a number above 0 and up to 1"),
@@ -451,6 +483,10 @@ WRONG_USE = {
     "threshold half": (["--threshold", "ham=0.9,spam"], "threshold 'ham=0.9,spam'"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: give one table, or ready splits"),
+    "two divisions": (
+        ["--group-column", "count", "--time-column", "rate"],
+        "--group-column and --time-column were both given, and a group may span times: give one of them",
+    ),
     "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': expected COLUMN=WORD, with one of the words numeric, boolean"),
     "unknown": (["--unknown", "what"], "--unknown 'what'"),
     "jobs": (["--jobs", "0"], "--jobs is 0: expected a whole number, 1 or more"),
@@ -514,7 +550,6 @@ UNSUITABLE_OPTIONS = {
     "penalty": (["--C", "-1"], "C is -1.0: expected a finite number above 0"),
     "sample": (["--max-search-rows", "1"], "sample of 1: expected a whole number of rows"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
-    "two divisions": (["--group-column", "count", "--time-column", "rate"], "groups and time were both given"),
 }
 
 

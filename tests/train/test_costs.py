@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,11 +70,18 @@ def test_unit_must_be_named() -> None:
 def test_check_lists_missing_and_unknown() -> None:
     """Prices and columns are compared, and all differences are in one message."""
     costs = CostModel.from_mapping({"a": 1, "typo": 2})
-    with pytest.raises(DesignError, match=r"no cost for feature 'b'.*a cost for 'typo'"):
+    with pytest.raises(DesignError, match=r"no cost for feature 'b': add it, or leave it out; a cost for 'typo'"):
         costs.check(["a", "b"], ["a", "b"])
     with pytest.raises(DesignError, match=r"x19, \.\.\."):
         costs.check([f"x{index}" for index in range(30)], [])
     CostModel.from_mapping({"a": 1}).check(["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize("costs", ["costs.toml", Path("costs.toml"), "ab"])
+def test_a_file_in_place_of_costs(costs: Any) -> None:
+    """A path is no sequence of prices, even one with as many letters as features: the message says how a file is read."""
+    with pytest.raises(DesignError, match=rf"a file of them is read with `CostModel\.from_file\('{costs}'\)`"):
+        CostModel.of(costs, ["a", "b"])
 
 
 @pytest.mark.parametrize("costs", [[1.0], [1.0, 2.0, 3.0], 7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +46,19 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     assert "\ntest         coverage " in exported
     assert "verified     300 rows of train, test, certify:" in exported
     assert "alidation" not in shown + exported
+    floors = ["--min-accuracy", "0.7", "--min-coverage", "0.3"]
+    exported = run_successfully("emsco-export", path, "--out", tmp_path / "floors", *floors)
+    assert "the cheapest with accuracy >= 0.7, coverage >= 0.3 on cross-fitted rows, by bounds" in exported
+    message = run_expecting_error(1, "emsco-export", path, "--out", tmp_path / "other", "--max-error", "0.001")
+    assert re.search(r"nearest is \S+ \(\d+ wrong of \d+ accepted cross-fitted rows\)", message)
+    assert "alidation" not in exported + message
     page = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<dt>Cross-fitted</dt><dd>5 folds of 180 train rows</dd>" in page
     assert '<th colspan="3" scope="colgroup">cross-fitted</th>' in page
     assert "<strong>Cross-fitted</strong> figures are what the search saw" in page
     assert "Designs by mean cost and accuracy, cross-fitted" in page
+    assert "By bounds on the cross-fitted figures" in page
+    assert "Bounds from the cross-fitted rows at sure 0.85" in page
     decided = ["--run", path, "--label", "verdict", "--out", tmp_path / "decisions.csv"]
     assert "rows       60" in run_successfully("emsco-run", tmp_path / "bundle", mixed.data, *decided, "--split", "test")
     message = run_expecting_error(1, "emsco-run", tmp_path / "bundle", mixed.data, *decided, "--split", "validation")

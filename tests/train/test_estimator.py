@@ -478,6 +478,7 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"time_limit": -1}, "time_limit is -1"),
         ({"time_limit": "1 h", "verbose": 1}, "time_limit is '1 h'"),
         ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
+        ({"costs": "costs.toml"}, r"costs is 'costs.toml': a file of them is read with `CostModel.from_file\('costs.toml'\)`"),
         ({"threshold": 1.5}, "1.5 for label"),
         ({"max_search_rows": "few"}, "max_search_rows is 'few': expected a whole number of rows, 'auto', or None"),
         ({"max_search_rows": 1}, "sample of 1: expected a whole number of rows"),
@@ -510,8 +511,10 @@ def test_labels_and_weights_that_cannot_be() -> None:
     fit = EmscoClassifier(random_state=0).fit
     with pytest.raises(ValueError, match="requires y to be passed"):
         fit(X, None)
-    with pytest.raises(DataError, match="y has only 1 class"):
+    with pytest.raises(DataError, match="y has only 1 class, the label 0: at least two"):
         fit(X, y * 0)
+    with pytest.raises(DataError, match=r"y has only 1 class, the label 0\.0: at least two"):
+        fit(X, y * 0.0)
     with pytest.raises(ValueError, match="Unknown label type"):
         fit(X, y + 0.5)
     with pytest.raises(DataError, match="only the label 'a'"):

@@ -315,7 +315,9 @@ def test_first_failure_names_the_nearest_bound_and_the_rows() -> None:
     text = str(error)
     for said in (
         "no design can be certified for an error of at most 3 % at 95 % confidence",
-        "was wrong in 10 of 400 accepted certify rows, so its error may be as large as 4.2",
+        "designs are tested in a fixed order, up to the first that fails. The first of 2, safe, the safest on the validation",
+        " rows, was wrong in 10 of 400 accepted certify rows, so its error may be as large as 4.2",
+        "; the other one was not tested. It takes",
         "It takes about 645 accepted rows if the true error is half as large (1.5 %), 1,613 certify rows at its coverage",
         "Asking the same rows again",
     ):
@@ -327,8 +329,47 @@ def test_first_failure_names_the_nearest_bound_and_the_rows() -> None:
 def test_where_more_rows_would_not_help() -> None:
     """With rows enough, the error itself is too large: the advice is another search."""
     text = str(CandidateSet().add("safe", (900, 5), (900, 40)).refused())
-    assert "It takes about 645 accepted rows if the true error is half as large (1.5 %), and there are no fewer" in text
-    assert "search with higher thresholds" in text
+    assert "the only design to test, by the validation rows, was safe: it was wrong in 40 of 900" in text
+    assert "not tested" not in text
+    assert "It takes about 645 accepted rows if the true error is half as large (1.5 %), and there are 900, so" in text
+    assert "it is not for lack of rows: search with higher thresholds" in text
+
+
+def test_a_refusal_says_how_many_were_not_tested() -> None:
+    """The first of several fails: all the others count as not tested."""
+    group = CandidateSet().add("safe", (400, 1), (400, 40)).add("wide", (700, 14), (700, 0)).add("widest", (900, 22), (900, 0))
+    assert "The first of 3, safe, " in (text := str(group.refused()))
+    assert "; the other 2 were not tested. " in text
+
+
+def test_refusals_name_the_rows_that_measured_designs() -> None:
+    """Cross-fitted designs have no validation rows, and no message speaks of such."""
+    for validation, said in (
+        ((400, 1), "by the cross-fitted rows, was x"),
+        ((900, 40), "(40 wrong of 900 accepted cross-fitted rows)"),
+    ):
+        candidate = Candidate(design("x", *validation), lambda: make_evidence(400, 40), None, "cross-fitted")
+        with pytest.raises(CertificationError) as caught:
+            choose_certified([candidate], rows=ROWS, promise=Promise(max_error=0.03), full_cost=10.0)
+        assert said in str(caught.value)
+        assert "validation" not in str(caught.value)
+
+
+def test_too_few_certify_rows_for_any_design() -> None:
+    """With fewer certify rows than it takes, no design could help: the message has both numbers, and counts no designs."""
+    candidates = [Candidate(design(name, 900, 0), lambda: make_evidence(0, 0)) for name in "ab"]
+    with pytest.raises(CertificationError) as caught:
+        choose_certified(candidates, rows=25, promise=Promise(max_error=0.01), full_cost=10.0)
+    assert "confidence: there are 25 certify rows, and it takes at least 299 accepted, all of them right; near" in str(
+        caught.value
+    )
+    with pytest.raises(CertificationError, match="it takes at least 299 accepted as 'ham', all of them right"):
+        choose_certified(
+            [Candidate(design("x", 900, 0), lambda: make_evidence(0, 0), lambda: make_evidence(900, 0))],
+            rows=25,
+            promise=Promise(max_error_of={"ham": 0.01}),
+            full_cost=10.0,
+        )
 
 
 def test_a_design_that_suddenly_accepts_nothing() -> None:
@@ -341,9 +382,15 @@ def test_a_design_that_suddenly_accepts_nothing() -> None:
 @pytest.mark.parametrize(
     ("figures", "message"),
     [
-        ([("a", 900, 40), ("b", 500, 30)], "already: 2 of 2 designs have a larger error there; nearest is a (40 wrong of 900"),
-        ([("a", 90, 0), ("b", 50, 0)], "already: 2 would accept fewer than 99 of the 1,000 certify rows"),
-        ([("a", 900, 40), ("b", 90, 0)], "1 of 2 designs have a larger error there and 1 would accept fewer than 99"),
+        (
+            [("a", 900, 40), ("b", 500, 30)],
+            ": 2 of 2 designs have a larger error on the validation rows; nearest is a (40 wrong of 900",
+        ),
+        (
+            [("a", 90, 0), ("b", 50, 0)],
+            ": 2 of 2 designs would, by the validation rows, accept fewer than 99 of the 1,000 certify rows, too few",
+        ),
+        ([("a", 900, 40), ("b", 90, 0)], ": 1 of 2 designs has a larger error on the validation rows; 1 of 2 designs would, by"),
     ],
     ids=["all err", "all too narrow", "both"],
 )

@@ -172,7 +172,7 @@ def test_refused_recalls() -> None:
     """Refusals say what was found, what it takes, and what would help: by validation, for lack of rows, and by the test."""
     few = make_evidence(ham=(900, 5), spam=(20, 0))
     message = str(refuse(make_candidate("few", few), max_error=0.05, min_recall={"spam": 0.95}))
-    assert "1 of 1 design have a smaller recall of 'spam' there" in message
+    assert "1 of 1 design has a smaller recall of 'spam' on the validation rows" in message
     assert "a recall of 'spam' of at least 95 %" in message
     rare = make_evidence(ham=(900, 0), spam=(20, 0))
     message = str(refuse(make_candidate("rare", rare), max_error=0.05, min_recall={"spam": 0.95}))
@@ -350,7 +350,8 @@ def test_a_joint_promise_is_stated_whole() -> None:
             {"ham": (360, 3), "spam": (360, 3)},
             [
                 "accepted 720 of 1,000 certify rows, so its coverage may be as low as 69.5 %",
-                "It takes about 65 certify rows if the true coverage is 87.5 %, and there are no fewer: search with lower",
+                "It takes about 65 certify rows if the true coverage is 87.5 %, and there are 1,000, so it is not",
+                "for lack of rows: search with lower thresholds",
             ],
             65,
         ),
@@ -390,11 +391,15 @@ def test_several_failures_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("validation", "limits", "said"),
     [
-        ({"spam": (100, 9)}, {"max_error_of": {"spam": 0.05}}, "1 of 1 design have a larger error among rows accepted as 'spam'"),
-        ({"spam": (20, 0)}, {"max_error_of": {"spam": 0.05}}, "1 would accept fewer than 59 of the 1,000 certify rows as 'spam'"),
-        ({}, {"max_error": 0.05, "min_coverage": 0.9}, "1 of 1 design have a smaller coverage there"),
+        ({"spam": (100, 9)}, {"max_error_of": {"spam": 0.05}}, "1 of 1 design has a larger error among rows accepted as 'spam'"),
+        (
+            {"spam": (20, 0)},
+            {"max_error_of": {"spam": 0.05}},
+            "accept fewer than 59 of the 1,000 certify rows as 'spam', too few",
+        ),
+        ({}, {"max_error": 0.05, "min_coverage": 0.9}, "1 of 1 design has a smaller coverage on the validation rows"),
         ({"ham": (600, 0), "spam": (400, 0)}, {"max_error": 0.05, "min_coverage": 0.9999}, "1,000 certify rows are fewer than"),
-        ({}, {"max_error": 0.05, "max_cost": 2.0}, "1 of 1 design have a larger mean cost there"),
+        ({}, {"max_error": 0.05, "max_cost": 2.0}, "1 of 1 design has a larger mean cost on the validation rows"),
     ],
     ids=["label errs", "label is rare", "coverage", "too few rows for the coverage", "cost"],
 )

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from emsco_train import CostGroup, CostModel, DataError, DesignError, FeatureOptions, ThresholdWarning, UnknownCategoryWarning
 from emsco_train.data.problem import Problem
+from emsco_train.data.row_error import RowError
 from emsco_train.data.splits import PAPER_SHARES, Shares, Splits, make_splits
 from emsco_train.data.stage_settings import row_weights
 from emsco_train.errors import ConfidenceWarning, OutlierWarning, RareLabelWarning
@@ -176,14 +177,65 @@ def test_missing_values() -> None:
         Problem.of(table | {"size": np.full(200, np.nan)}, y)
     late = {name: column.copy() for name, column in table.items()}
     late["size"][190] = np.nan
-    with pytest.raises(DataError, match=r"column 'size', certify row 30: the value is missing .*missing=\"impute\" gaps"):
+    with pytest.raises(
+        DataError, match=r"column 'size', row 190 of the table: the value is missing .*missing=\"impute\"\) allows gaps\)$"
+    ):
         Problem.of(late, y, time=np.arange(200))
     lenient = {"size": FeatureOptions(missing="impute")}
     assert Problem.of(late, y, time=np.arange(200), features=lenient).features[0].missing == "impute"
-    with pytest.raises(
-        DataError, match=r"training row \d+: expected a finite number.* \(rows are counted within the train split\)"
-    ):
+    with pytest.raises(DataError, match=r"^column 'size', row \d+ of the table: expected a finite number"):
         Problem.of(table | {"size": np.full(200, np.inf)}, y)
+
+
+@pytest.mark.parametrize("row", [0, 77, 130, 199])
+@pytest.mark.parametrize("folds", [0, 5])
+def test_a_value_that_cannot_be_used_is_named_by_its_row(row: int, folds: int) -> None:
+    """As the user's table counts, whatever the split; of ready splits, the row of the split, too. It says nothing of gaps."""
+    table, y = rows()
+    bad = table | {"size": np.where(np.arange(200) == row, np.inf, table["size"])}
+    fault = r"expected a finite number, got inf \(float\); cap it, or return None if it is missing$"
+    with pytest.raises(DataError, match=rf"^column 'size', row {row} of the table: {fault}"):
+        Problem.of(bad, y, folds=folds)
+    names = np.repeat(["train", "validation", "test", "certify"], 50)
+    split = "train" if folds and names[row] == "validation" else names[row]
+    within = row % 50 if split == names[row] else row
+    with pytest.raises(DataError, match=rf"^column 'size', row {row} of the table \({split} row {within}\): {fault}"):
+        Problem.of(bad, y, splits=Splits.from_names(names), folds=folds)
+
+
+def test_a_value_that_cannot_be_used_in_ready_tables() -> None:
+    """Each table counts its own rows."""
+    table, y = rows()
+    parts: dict[str, Any] = {
+        name: ({key: column[start : start + 50].copy() for key, column in table.items()}, y[start : start + 50])
+        for name, start in zip(("train", "validation", "test", "certify"), range(0, 200, 50), strict=True)
+    }
+    for name, (columns, _) in parts.items():
+        kept = columns["size"][7]
+        columns["size"][7] = np.inf
+        with pytest.raises(DataError, match=rf"^column 'size', {name} row 7: expected a finite number.* if it is missing$"):
+            Problem.from_splits(**parts)
+        columns["size"][7] = kept
+
+
+def test_a_mixed_column_is_named_by_its_row() -> None:
+    """And so is a gap that the options forbid, by its row of the whole table."""
+    table, y = rows()
+    mixed: Any = table["size"].astype(object)
+    mixed[150] = "large"
+    with pytest.raises(DataError, match=r"'size' mixes kinds: row 150 of the table is 'large' \(categorical\), earlier ones"):
+        Problem.of(table | {"size": mixed}, y, time=np.arange(200)[::-1])
+    gap = table | {"size": np.where(np.arange(200) == 150, np.nan, table["size"])}
+    with pytest.raises(DataError, match=r"column 'size', row 150 of the table: a gap, and its option is"):
+        Problem.of(gap, y, time=np.arange(200)[::-1], features={"size": FeatureOptions(missing="forbid")})
+
+
+def test_the_error_of_a_row_survives_pickling() -> None:
+    """Workers raise it in processes of their own."""
+    error = RowError("column 'a', ", "test row 2", ": unknown category 'x'", 2, "unknown_category").with_hint("or ignore it")
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.row, again.kind) == (str(error), 2, "unknown_category")
+    assert str(again) == "column 'a', test row 2: unknown category 'x' (or ignore it)"
 
 
 def test_unknown_categories() -> None:
@@ -195,7 +247,7 @@ def test_unknown_categories() -> None:
         problem = Problem.of(late, y, time=np.arange(200))
     assert problem.validation.codes[20, 1] == -1.0
     with pytest.raises(
-        DataError, match=r"'kind', validation row 20: unknown category 'new'.*FeatureOptions\(unknown=\"ignore\"\)"
+        DataError, match=r"'kind', row 100 of the table: unknown category 'new'.*FeatureOptions\(unknown=\"ignore\"\)"
     ):
         Problem.of(late, y, time=np.arange(200), features={"kind": FeatureOptions(unknown="fail")})
 
@@ -397,6 +449,6 @@ def test_values_that_are_not_outliers_give_no_warning(largest: float, few: int) 
 
 
 def test_values_that_overflow_name_their_column() -> None:
-    """The error of the encoder reaches the user, and says how rows are counted."""
-    with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*\(rows are counted within the train split\)"):
+    """The error of the encoder reaches the user, and names the row of the table."""
+    with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*the largest, in row \d+ of the table, is "):
         Problem.of(*make_outliers(1e200), threshold=0.8)

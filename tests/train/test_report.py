@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,12 +25,14 @@ from hypothesis import given, strategies as st
 
 from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_runtime.bundle.summary import percent_at_least
+from emsco_train.cli import phase_progress
 from emsco_train.cli.report import main
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.designs.chromosome import compress
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
+from emsco_train.designs.knee import knee_of
 from emsco_train.designs.precision import Precision
 from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
@@ -37,11 +40,12 @@ from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
 from emsco_train.report.cascade_diagram import wrap_names
 from emsco_train.report.curve_cells import MAX_CELLS, CurveCells, format_knots
+from emsco_train.report.design_view import design_view
 from emsco_train.report.markers import COLOURS, SHAPES, CoverageColours, shape_index
 from emsco_train.report.number_format import CostFormat, format_duration
 from emsco_train.report.page import render_page
 from emsco_train.report.reliability_diagram import wilson_interval
-from emsco_train.report.report_data import read_report_data
+from emsco_train.report.report_data import DesignData, ReportData, read_report_data
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.curves_file import CURVES_NAME, CurveEntry, CurvesFile
 from emsco_train.runs.folder import RunFolder
@@ -58,7 +62,8 @@ from emsco_train.runs.run_file import (
     SearchEntry,
     ThresholdEntry,
 )
-from tests.processes import run as run_command
+from emsco_train.support.phases import Phase
+from tests.processes import run as run_command, without_progress
 
 COMMAND = [sys.executable, "-m", "emsco_train.cli.report"]
 ROWS = 200
@@ -684,19 +689,61 @@ def test_knots_are_told_apart(knots: list[float], digits: int) -> None:
 # The command.
 
 
+def test_every_part_of_the_page_is_reported(run: Path, tmp_path: Path) -> None:
+    """Reading, then each design by its number, then the rest."""
+    phases: list[Phase] = []
+    write_report(run, tmp_path / "page.html", on_phase=phases.append)
+    names = list(dict.fromkeys(phase.name for phase in phases))
+    assert names == ["reading the run", "drawing the page", "drawing the designs", "compressing the page"]
+    drawn = [phase for phase in phases if phase.name == "drawing the designs"]
+    count = len(read_report_data(run).designs)
+    assert [(phase.done, phase.total) for phase in drawn] == [(done, count) for done in range(count)]
+
+
+def test_the_command_shows_what_it_is_doing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page that takes a while: progress on standard error, and the result alone on standard output."""
+    monkeypatch.setattr(phase_progress, "_PLAIN_S", 0.0)
+    monkeypatch.setattr(phase_progress, "_LOOK_EVERY_S", 0.001)
+
+    def draw_slowly(data: ReportData, design_data: DesignData) -> tuple[str, str, str]:
+        time.sleep(0.02)
+        return design_view(data, design_data)
+
+    monkeypatch.setattr("emsco_train.report.selection_form.design_view", draw_slowly)
+    assert main([str(run), "--out", str(tmp_path / "page.html")]) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"^drawing the designs: \d+ % of \d+, 0 s$", shown.err, re.MULTILINE)
+    assert shown.out.startswith("written ")
+
+
+def test_the_knee_is_looked_for_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every view asks for it: with a thousand designs, a search for each took most of a minute."""
+    asked: list[int] = []
+
+    def find_knee(designs: Sequence[Design], full_cost: float) -> Design:
+        asked.append(len(designs))
+        return knee_of(designs, full_cost)
+
+    monkeypatch.setattr("emsco_train.designs.selection.knee_of", find_knee)
+    render_page(read_report_data(run))
+    assert len(asked) == 1
+
+
 def test_the_command_writes_and_prints_where(run: Path, tmp_path: Path, text: str) -> None:
     """By default the page is in the run's folder; the command in it names the folder as the user did."""
     copy = tmp_path / "my run"
     shutil.copytree(run, copy)
     done = run_command("emsco-report", "my run", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_progress(done.stderr)) == (0, [])
     assert done.stdout.startswith("written  'my run/report.html'\n")
     page = (copy / "report.html").read_text(encoding="utf-8")
     assert "emsco-export &#x27;my run&#x27; --out BUNDLE" in page
     assert not list(copy.glob(".report*"))
     other = tmp_path / "page.html"
     done = run_command("emsco-report", run, "--out", other)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_progress(done.stderr)) == (0, [])
     assert other.read_text(encoding="utf-8") == text
     assert other.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
@@ -725,12 +772,11 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
     ]
     for arguments, output in cases:
         assert main(list(map(str, arguments))) == 1
-        said = capsys.readouterr().err
+        (said,) = without_progress(capsys.readouterr().err)
         assert said.startswith("emsco-report: ")
-        assert len(said.splitlines()) == 1
         assert output in said
     done = run_command("emsco-report", damaged)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert (done.returncode, len(without_progress(done.stderr))) == (1, 1)
     assert not list(tmp_path.glob("**/*.html"))
 
 

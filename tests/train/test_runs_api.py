@@ -66,6 +66,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no threshold": ({"thresholds": ()}, "there is no threshold"),
     "no number": ({"thresholds": ("0.8",)}, "threshold '0.8': expected a number above 0"),
     "both": ({"paths": {None: "a.csv", "train": "b.csv"}}, "one table and ready splits were both given"),
+    "groups and time": ({"columns": Columns(group="g", time="t")}, "`groups` and `time` were both given"),
     "no rows": ({"paths": {"train": "b.csv"}}, "there are no rows: give one table, or at least train and validation rows"),
     "no jobs": ({"jobs": 0}, "jobs is 0"),
     "seed": ({"seed": 1.5}, "seed is 1.5"),

@@ -15,6 +15,7 @@ from emsco_train.data import table_check
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_checks import _rising
 from emsco_train.data.table_check import check_columns
+from emsco_train.data.value_checks import check_missing_number
 
 ROWS = 400
 
@@ -232,6 +233,74 @@ def test_a_column_that_alone_tells_the_label_is_a_leak(labels: int) -> None:
     # Nine rows of a rare label are too few to say so.
     rare = np.where(np.arange(1000) < 9, 1, 0)
     assert look(rare + rng(5).random(1000) / 2, rare.tolist()) is None
+
+
+@pytest.mark.parametrize("number", [99, -99, 999, -999, 9999, -9999, 99_999, -999_999])
+def test_a_number_that_may_mean_missing(number: int) -> None:
+    """Nines alone, far from all others: pointed out in columns of each type, and kept."""
+    whole = np.where(rng().random(ROWS) < 0.1, number, rng(1).integers(0, 40, ROWS))
+    rows = int((whole == number).sum())
+    as_objects = column([None if row % 7 == 1 and value != number else value for row, value in enumerate(whole.tolist())])
+    for values in (whole, whole.astype(np.float32), np.where(whole == number, number, rng(2).normal(size=ROWS)), as_objects):
+        finding = look(values)
+        assert finding is not None
+        assert (finding.kind, finding.is_useless) == ("missing number", False)
+        assert finding.what == f"{rows} rows are exactly {number}, far from all others"
+        assert finding.remedy == f"if it means missing, use `missing=('{number}',)`"
+
+
+ORDINARY_ENDS = {
+    "one row": np.append(rng().normal(size=ROWS - 1), -999.0),
+    "less than half a percent of the rows": np.append(rng().normal(size=1998), [-999.0, -999.0]),
+    "other digits": np.where(rng().random(ROWS) < 0.1, -998.0, rng(1).normal(size=ROWS)),
+    "one nine": np.where(rng().random(ROWS) < 0.1, 9.0, rng(1).random(ROWS)),
+    "minus one": np.where(rng().random(ROWS) < 0.1, -1, rng(1).integers(0, 40, ROWS)),
+    "not quite": np.where(rng().random(ROWS) < 0.1, 99.5, rng(1).random(ROWS)),
+    "neither the smallest nor the largest": np.where(rng().random(ROWS) < 0.1, 99.0, rng(1).choice([0.5, 3.7, 4000.5], ROWS)),
+    "others as far apart": np.where(rng().random(ROWS) < 0.1, 99.0, rng(1).uniform(0, 60, ROWS)),
+    "percentages that are capped": np.minimum(rng().integers(0, 130, ROWS), 99),
+    "two values": np.where(rng().random(ROWS) < 0.1, 99.0, 1.0),
+    "a few rows": np.array([1.5, 2.0, 2.5, 99.0, 99.0]),
+    "infinite others": np.append(np.where(rng().random(ROWS) < 0.1, -999.0, rng(1).normal(size=ROWS)), np.inf),
+}
+
+
+@pytest.mark.parametrize("what", ORDINARY_ENDS)
+def test_ordinary_smallest_and_largest_numbers(what: str) -> None:
+    """They are no sign of a number that means missing."""
+    assert look(ORDINARY_ENDS[what]) is None
+
+
+@given(st.integers(0, 2**32), st.sampled_from([50, 400, 3000]))
+def test_long_tails_end_in_ordinary_numbers(seed: int, rows: int) -> None:
+    """However large: their largest numbers are neither that frequent nor that far away, even if one of them is all nines."""
+    draw = rng(seed)
+    for values in (draw.lognormal(2, 1.5, rows), draw.geometric(0.03, rows), draw.zipf(1.8, rows), draw.standard_cauchy(rows)):
+        numbers = np.round(np.clip(values, -1e9, 1e9))
+        numbers[np.argmax(numbers)] = 10.0 ** np.ceil(np.log10(max(numbers.max(), 12))) - 1
+        assert check_missing_number("x", numbers.astype(np.float64)) is None
+
+
+def test_a_number_that_may_mean_missing_is_counted_in_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only in the sample; and what lies between it and the others is found in any row."""
+    monkeypatch.setattr(table_check, "MAX_SAMPLE", 300)
+    labels = rng(1).integers(0, 2, 3000).tolist()
+    values = np.where(np.arange(3000) % 10 == 0, -999.0, rng().normal(size=3000))
+    between = values.copy()
+    between[int(np.setdiff1d(np.arange(3000), table_check._sample_rows(3000))[0])] = -600.0
+    found = check_columns({"values": values, "between": between, "objects": column(values.tolist())}, labels)
+    assert [(one.column, one.what.partition(",")[0]) for one in found] == [
+        ("values", "300 rows are exactly -999"),
+        ("objects", "300 rows are exactly -999"),
+    ]
+
+
+def test_infinite_numbers_are_not_computed_with() -> None:
+    """A column that holds one is refused elsewhere, by its row; here it gives no warning, which would be an error."""
+    whole = rng().integers(0, 50, ROWS).astype(np.float64)
+    for bad in (np.inf, -np.inf):
+        assert look(np.where(np.arange(ROWS) == 17, bad, whole)) is None
+        assert look(np.where(np.arange(ROWS) == 17, bad, np.arange(ROWS) + 20_240_101.0)) is None
 
 
 def test_a_long_table_is_sampled_and_constants_are_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
