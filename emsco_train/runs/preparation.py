@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions, find_gaps
 from emsco_train.data.finding import Finding
 from emsco_train.data.problem import Problem
+from emsco_train.data.row_error import RowError
 from emsco_train.data.splits import default_shares, is_small_table
 from emsco_train.errors import DataError, DesignError, TableWarning
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
@@ -50,7 +52,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     request, adapted = _adapt_to_small_table(request, source)
     findings += adapted
     on_phase(Phase("dividing and encoding the rows"))
-    with record_warnings(findings):
+    with record_warnings(findings), _name_rows(source):
         problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
         # Checks the others before anything is searched, and warns of those that are low.
         levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
@@ -74,6 +76,15 @@ def _check_names(source: Source) -> None:
             f"{source.files[0].path}: a column of the header has no name (the index of a data frame?): "
             "name it, or leave it out with `drop=('',)`"
         )
+
+
+@contextmanager
+def _name_rows(source: Source) -> Iterator[None]:
+    """Let errors about a value name its row as the user's files count it, also where rows were left out."""
+    try:
+        yield
+    except RowError as error:
+        raise error.at(source.row_place(error.row), error.row) from None
 
 
 def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -> Problem:

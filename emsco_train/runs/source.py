@@ -77,6 +77,13 @@ class Source:
         numbers = np.concatenate([np.arange(file.rows) for file in self.files])
         return list((numbers if self.kept is None else numbers[self.kept]).tolist())
 
+    def row_place(self, row: int) -> str:
+        """Return where a row stands: its file, and its number there, counted from 0."""
+        place = row if self.kept is None else int(self.kept[row])
+        ends = np.cumsum([file.rows for file in self.files])
+        file = self.files[int(np.searchsorted(ends, place, side="right"))]
+        return f"{file.path} row {self.row_numbers()[row]}"
+
     def without(self, names: Sequence[str]) -> Source:
         """Return the source without these features."""
         return replace(self, table=self.table.select([name for name in self.table.names if name not in names]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ import numpy as np
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text
 from emsco_train.data.alike_texts import find_alike
+from emsco_train.data.features import Kind
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
@@ -41,15 +42,18 @@ _INDENT = " " * 9
 
 
 def find_table_faults(
-    source: Source, kinds: Collection[str], wanted: Collection[str], missing: Collection[str] = (), *, min_category: int
+    source: Source, kinds: Mapping[str, Kind], wanted: Collection[str], missing: Collection[str] = (), *, min_category: int
 ) -> tuple[Finding, ...]:
     """Look at the features of a source; columns that no model can learn from are dropped unless the user wants them.
 
-    `kinds` are the columns whose kind the user has said: whether they are numbers or categories is no question then. `missing`
+    `kinds` are those that the user has said, by column: whether they are numbers or categories is no question then. `missing`
     are the words that mean a missing value.
     """
     found = check_columns(source.table.columns, source.labels, min_category=min_category)
-    asked = [one for one in found if one.column not in kinds or one.kind not in ("codes", "mixed")]
+    # A category may be called 999.
+    answered = {(name, kind) for name in kinds for kind in ("codes", "mixed")}
+    answered |= {(name, "missing number") for name, kind in kinds.items() if kind == "categorical"}
+    asked = [one for one in found if (one.column, one.kind) not in answered]
     decided = [_decide_drop(one, is_wanted=one.column in kinds or one.column in wanted) for one in asked]
     dropped = [one.column for one in decided if one.is_dropped]
     return (*decided, *_find_missing_words(source, dropped), *_find_unused_words(source, missing))

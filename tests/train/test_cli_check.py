@@ -189,6 +189,7 @@ def test_numbers_that_may_mean_missing_in_a_parquet_file(tmp_path: Path, capsys:
     parquet.write_table(arrow.table({**made, "label": labels(values)}), tmp_path / "t.parquet")
     lines = look(capsys, tmp_path / "t.parquet")
     assert "note     whole: 120 rows are exactly 999, far from all others" in lines
+    assert not any("exactly 999" in line for line in look(capsys, tmp_path / "t.parquet", "--kind", "whole=categorical"))
     assert any(re.fullmatch(r"note     others: 1\d\d rows are exactly -9999, far from all others", line) for line in lines)
 
 
@@ -202,8 +203,23 @@ def test_an_infinite_number_in_a_parquet_file(tmp_path: Path) -> None:
         columns["x1"][row] = np.inf
         parquet.write_table(arrow.table({**columns, "label": labels(values)}), tmp_path / "t.parquet")
         message = run_expecting_error(1, "emsco-train", "--data", tmp_path / "t.parquet", "--check")
-        assert f"column 'x1', row {row} of the table: expected a finite number, got inf (float)" in message
+        assert f"column 'x1', {tmp_path / 't.parquet'} row {row}: expected a finite number, got inf (float)" in message
         assert "FeatureOptions" not in message
+
+
+def test_a_row_is_counted_in_its_own_file(tmp_path: Path) -> None:
+    """Of several files the message names one and the row there, and rows whose label is left out are counted, too."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = numbers(400)
+    for name, bad in (("train", None), ("validation", 123)):
+        columns = {f"x{index}": values[:, index].copy() for index in range(3)}
+        if bad is not None:
+            columns["x1"][bad] = np.inf
+        names = ["unclear" if row % 10 == 0 else label for row, label in enumerate(labels(values))]
+        parquet.write_table(arrow.table({**columns, "label": names}), tmp_path / f"{name}.parquet")
+    files = [text for name in ("train", "validation") for text in (f"--{name}", tmp_path / f"{name}.parquet")]
+    message = run_expecting_error(1, "emsco-train", *files, "--drop-label", "unclear", "--check")
+    assert f"column 'x1', {tmp_path / 'validation.parquet'} row 123: expected a finite number" in message
 
 
 def test_numbers_for_missing_in_a_parquet_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -423,7 +439,7 @@ def test_unknown_categories_are_ignored_with_a_caution(tmp_path: Path, capsys: p
         "unknown, as they will in production; --unknown town=fail refuses it"
     )
     message = run_expecting_error(1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "town=fail")
-    assert "column 'town', row 599 of the table: unknown category 'new'" in message
+    assert f"column 'town', {data} row 599: unknown category 'new'" in message
     assert "unknown category 'new'" in run_expecting_error(
         1, "emsco-train", "--data", data, "--check", *by_time, "--unknown", "fail"
     )
