@@ -25,7 +25,7 @@ EXPERIMENTS = {
     "budgets": budgets.measure,
 }
 # Of the full form: as many as the paper has, where it has any; of the others, enough for margins, within a night.
-FULL_RUNS = {"fronts": 50, "comparison": 50, "sweeps": 1, "alternatives": 8, "hypervolume": 10, "budgets": 8}
+FULL_RUNS = {"fronts": 50, "comparison": 50, "sweeps": 1, "alternatives": 6, "hypervolume": 3, "budgets": 5}
 QUICK_RUNS = 2
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m paper", description=(__doc__ or "").strip())
     parser.add_argument("experiments", nargs="+", choices=[*EXPERIMENTS, "all", "page"])
     parser.add_argument(
-        "--runs", type=int, help="runs of each measurement (50 of fronts and comparison, 1 to 10 of the others; with --quick 2)"
+        "--runs", type=int, help="runs of each measurement (50 of fronts and comparison, 1 to 6 of the others; with --quick 2)"
     )
     parser.add_argument("--quick", action="store_true", help="few runs, short searches and parts of the large tables")
     parser.add_argument("--data", nargs="+", help="some of the data sets")
