@@ -69,7 +69,7 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
         *guarantee,
         f"{', '.join(bounds)}; {each}",
         f"scope: {certificate.scope}; {certificate.split} rows{_describe_novelty(certificate)}",
-        *describe_use(certificate.use),
+        *(describe_use(certificate.use) if certificate.repeated is None else []),
     ]
     return [f"{'' if place else 'certificate':<13}{line}" for place, line in enumerate(lines)]
 
@@ -106,7 +106,7 @@ def describe_use(use: CertifyUse | None) -> list[str]:
 
 def _describe_novelty(certificate: Certificate) -> str:
     if certificate.repeated is not None:
-        again = f"{certificate.repeated:,} occur again among the rows that models were fitted on"
+        again = f"{certificate.repeated:,} occur again among the rows of the training"
         return f", of which {again}: keep rows of one origin together"
     if certificate.use is None:
         return "; whether they had been used before is not recorded"

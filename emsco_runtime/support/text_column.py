@@ -19,6 +19,9 @@ from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, 
 
 __all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts", "to_objects"]
 
+# Whole numbers below this are exact as floats.
+_EXACT = 2**53
+
 
 class TextColumn(Protocol):
     """The text of one column."""
@@ -124,7 +127,7 @@ class FieldReader:
 
     def _is_gap(self, text: str) -> bool:
         # A known category is never missing: the bundle was trained on a table in which the word meant something.
-        return text not in self.categories and is_missing_text(text, self.missing)
+        return match_category(text, self.categories) not in self.categories and is_missing_text(text, self.missing)
 
     def _read_numbers(self, column: TextColumn) -> Array:
         numbers, others = find_other_texts(column, self.missing)
@@ -162,11 +165,19 @@ def find_other_texts(column: TextColumn, words: frozenset[str]) -> tuple[Floats,
 
 
 def blank_numbers(values: Array, missing: Collection[float]) -> Array:
-    """Return an array with the numbers that mean "missing" made NaN; unchanged where it holds none of them."""
-    if values.dtype.kind not in "iuf" or not missing:
+    """Return an array with the numbers that mean "missing" made NaN; unchanged where it holds none of them, or vectors.
+
+    Whole numbers that no float tells apart become objects, with None for gaps.
+    """
+    if values.dtype.kind not in "iuf" or values.ndim > 1:
         return values
-    gaps = np.isin(values, list(missing))
-    return np.where(gaps, np.nan, values) if gaps.any() else values
+    # Not `np.isin`: of single precision, it would compare the number with what was rounded.
+    gaps = np.logical_or.reduce([values == number for number in missing]) if missing else np.zeros(len(values), dtype=np.bool_)
+    if not gaps.any():
+        return values
+    if values.dtype.kind == "f" or np.abs(values.astype(np.float64)).max() < _EXACT:
+        return np.where(gaps, np.nan, values)
+    return to_objects([None if is_gap else value for value, is_gap in zip(values.tolist(), gaps.tolist(), strict=True)])
 
 
 def to_objects(values: Sequence[Any]) -> Array:

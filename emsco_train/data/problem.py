@@ -142,6 +142,7 @@ class Problem:
     test: Split | None
     certify: Split | None
     upgrade: Upgrade | None = None
+    may_repeat: bool = False  # rows were divided by groups or by time: a row that occurs in two splits is no fault of that
 
     @classmethod
     def of(
@@ -234,9 +235,10 @@ class Problem:
             parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
         with _rows_of_the_table(has_ready_splits=has_ready_splits):
             problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
-        if groups is None and time is None:
+        if groups is not None or time is not None:
             # With groups, the user has said which rows belong together; later rows repeat earlier ones in production, too.
-            warn_repeated_rows(problem.separate_parts())
+            return replace(problem, may_repeat=True)
+        warn_repeated_rows(problem.separate_parts())
         return problem
 
     @classmethod

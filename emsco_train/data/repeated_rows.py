@@ -47,16 +47,16 @@ def count_seen_rows(seen: tuple[Floats, Ints], new: tuple[Floats, Ints]) -> int:
     >>> count_seen_rows((rows[:25], target[:25]), (rows[20:], target[20:]))
     5
     """
-    repeated = _find_repeated([seen[0], new[0]], [seen[1], new[1]])
+    repeated = _find_repeated([seen[0], new[0]], [seen[1], new[1]], min_share=0.0)
     return int(repeated[len(seen[1]) :].sum())
 
 
-def _find_repeated(codes: Sequence[Floats], targets: Sequence[Ints]) -> Mask:
-    """Return which rows of all parts occur again in another part; of many, those alone that are not equal by chance."""
+def _find_repeated(codes: Sequence[Floats], targets: Sequence[Ints], min_share: float = MIN_REPEATED_SHARE) -> Mask:
+    """Return which rows of all parts occur again in another part; where `min_share` do, those that are not equal by chance."""
     matrix = np.column_stack([np.concatenate(codes), np.concatenate(targets)])
     part = np.repeat(np.arange(len(codes)), [len(rows) for rows in codes])
     repeated = _find_in_several_parts(_hash_rows(matrix), part)
-    if repeated.sum() >= MIN_REPEATED_SHARE * len(matrix):
+    if repeated.any() and repeated.sum() >= min_share * len(matrix):
         repeated[repeated] = _expected_equal_rows(matrix, repeated) < _MAX_EXPECTED
     return repeated
 

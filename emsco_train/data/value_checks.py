@@ -209,7 +209,9 @@ def check_missing_number(name: str, present: Floats) -> Finding | None:
         # Of two different numbers, either may be the ordinary one.
         if low < high and max(low - value, value - high) > high - low:
             what = f"{pluralize(rows, 'row')} are exactly {value:.0f}, far from all others"
-            return Finding("missing number", name, what, f"if it means missing, use `missing=('{value:.0f}',)`")
+            return Finding(
+                "missing number", name, what, f"if it means missing, use `missing=('{value:.0f}',)`, with the other words that do"
+            )
     return None
 
 

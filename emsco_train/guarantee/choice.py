@@ -211,7 +211,7 @@ def _use_certify_rows(
 
 def _count_repeated(problem: Problem) -> int | None:
     """Return how many certify rows occur again among those that designs were fitted and chosen on; None where few do."""
-    if problem.certify is None:
+    if problem.certify is None or problem.may_repeat:
         return None
     # Cross-fitted, the validation rows are train rows.
     known = [problem.train] if problem.is_cross_fitted else [problem.train, problem.validation]

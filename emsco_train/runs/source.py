@@ -264,7 +264,7 @@ def _count_missing_words(values: TextColumn | Array, words: frozenset[str]) -> C
 
 def _count_numbers(values: Array, missing: Collection[float]) -> dict[str, int]:
     """Return how often numbers that mean "missing" are in an array of numbers, by their text; a word is found by it again."""
-    if values.dtype.kind not in "iuf":
+    if values.dtype.kind not in "iuf" or values.ndim > 1:
         return {}
     counts = {strip_decimal_zeros(str(number)): int(np.count_nonzero(values == number)) for number in missing}
     return {text: rows for text, rows in counts.items() if rows}

@@ -448,11 +448,12 @@ def test_inspect_shows_which_use_of_the_rows_it_is(tmp_path: Path, capsys: pytes
 
 def test_inspect_shows_that_rows_occur_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Certify rows that models were fitted on, too, are not called new, and the confidence is not held."""
-    shown = run_inspect(tmp_path, capsys, CHOSEN | use_of(1, 1, 0.95) | {"repeated": 40})
-    again = "of which 40 occur again among the rows that models were fitted on: keep rows of one origin together"
+    shown = run_inspect(tmp_path, capsys, CHOSEN | use_of(1, 2, 0.9) | {"repeated": 40})
+    again = "of which 40 occur again among the rows of the training: keep rows of one origin together"
     assert f"{SCOPE}, {again}" in shown
     assert "at 95 % confidence, which is not held (fixed-sequence" in shown
     assert "nothing before had seen" not in shown
+    assert "all of them together" not in shown
 
 
 def test_inspect_as_json_holds_the_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

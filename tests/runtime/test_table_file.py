@@ -84,6 +84,13 @@ def test_numbers_that_mean_missing_in_typed_columns() -> None:
     assert np.isnan(known).tolist() == [False, True, False]
     assert FieldReader("numeric").read_column(whole) is whole
     assert FieldReader("boolean", missing=words).read_column(flags) is flags
+    single = np.array([-99.9, 1.0], dtype=np.float32)
+    assert np.isnan(FieldReader("numeric", missing=frozenset({"-99.9"})).read_column(single)).tolist() == [True, False]
+    large = np.array([2**53, 2**53 + 1, -999])
+    assert FieldReader("categorical", missing=words).read_column(large).tolist() == [2**53, 2**53 + 1, None]
+    vectors = np.array([[-999.0, 1.0], [2.0, 3.0]])
+    assert FieldReader("vector", missing=words).read_column(vectors) is vectors
+    assert FieldReader("categorical", frozenset({"7"}), words).read("7.0") == "7"
 
 
 def test_columns_of_both_forms_are_joined() -> None:

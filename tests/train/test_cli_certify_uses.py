@@ -13,7 +13,12 @@ import pytest
 
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_runtime.bundle.reading import read_bundle
+from emsco_train.data.problem import Problem
+from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
+from emsco_train.errors import RepeatedRowsWarning
+from emsco_train.guarantee.choice import certify_design
+from emsco_train.guarantee.ledger import MemoryLedger
 from tests.processes import run as run_command, run_expecting_error, run_successfully, start, without_progress
 from tests.train.sample_tables import MixedTable, write_mixed, write_wide
 
@@ -246,5 +251,26 @@ def test_rows_that_occur_again_are_not_called_new(tmp_path: Path) -> None:
     assert certificate.repeated > 0.8 * certificate.rows
     assert not certificate.is_held
     shown = inspect(tmp_path / "run", "bundle")
-    assert f"of which {certificate.repeated} occur again among the rows that models were fitted on" in shown
+    assert f"of which {certificate.repeated} occur again among the rows of the training" in shown
     assert SEEN not in shown
+
+
+def test_rows_that_occur_again_by_right() -> None:
+    """Equal rows of few values are chance, and those of groups, or of a later time, are as the user wants them."""
+    rng = np.random.default_rng(0)
+    rows, target = rng.integers(0, 60, size=(10_000, 3)).astype(float), rng.integers(0, 2, 10_000)
+    by_chance = Problem.of(rows, target, seed=0, threshold=0.6)
+    values = np.tile(rng.normal(size=(100, 3)), (3, 1))
+    labels = (values[:, 0] > 0).astype(int)
+    with pytest.warns(RepeatedRowsWarning):
+        copied = Problem.of(values, labels, seed=0, threshold=0.6)
+    by_time = Problem.of(values, labels, seed=0, threshold=0.6, time=np.arange(300))
+    by_group = Problem.of(values, labels, seed=0, threshold=0.6, groups=np.arange(300) // 3)
+    found = []
+    for problem in (copied, by_chance, by_time, by_group):
+        design = Design.of((0, -1, -1), problem.names, problem.thresholds, coverage=0.0, accuracy=0.0, cost=1.0)
+        certificate = certify_design(problem, design, 0.9, MemoryLedger())
+        assert certificate is not None
+        found.append(certificate.repeated)
+    assert found[0] is not None
+    assert found[1:] == [None, None, None]

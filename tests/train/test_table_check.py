@@ -246,7 +246,7 @@ def test_a_number_that_may_mean_missing(number: int) -> None:
         assert finding is not None
         assert (finding.kind, finding.is_useless) == ("missing number", False)
         assert finding.what == f"{rows} rows are exactly {number}, far from all others"
-        assert finding.remedy == f"if it means missing, use `missing=('{number}',)`"
+        assert finding.remedy == f"if it means missing, use `missing=('{number}',)`, with the other words that do"
 
 
 ORDINARY_ENDS = {
