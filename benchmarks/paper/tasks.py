@@ -54,7 +54,7 @@ def append_records(path: Path, records: Sequence[Any]) -> None:
     if not records:
         return
     header = [field.name for field in dataclasses.fields(records[0])]
-    found = next(csv.reader([path.read_text().partition("\n")[0]])) if path.exists() else None
+    found = _read_header(path)
     if found not in (None, header):
         raise ValueError(f"{path}: expected the columns {', '.join(header)}, got {', '.join(found or [])}: move the file away")
     with path.open("a", newline="") as file:
@@ -64,6 +64,13 @@ def append_records(path: Path, records: Sequence[Any]) -> None:
         for record in records:
             values = dataclasses.astuple(record)
             writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+
+
+def _read_header(path: Path) -> list[str] | None:
+    if not path.exists():
+        return None
+    with path.open(newline="") as file:
+        return next(csv.reader(file), None)
 
 
 def measure_missing(

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
-from emsco_runtime.support.csv_file import match_category, parse_boolean, strip_decimal_zeros
+from emsco_runtime.support.csv_file import match_category, parse_boolean
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 
 __all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts", "to_objects"]
@@ -144,8 +144,7 @@ class FieldReader:
 
     def _blank_words(self, values: Array) -> Array:
         if values.dtype.kind != "O":
-            known = {number for number in missing_numbers(self.missing) if strip_decimal_zeros(str(number)) in self.categories}
-            return blank_numbers(values, missing_numbers(self.missing) - known)
+            return blank_numbers(values, [number for number in missing_numbers(self.missing) if self._is_gap(str(number))])
         texts = {value for value in values.tolist() if isinstance(value, str)}
         words = {text for text in texts if self._is_gap(text)}
         if not words:

@@ -80,9 +80,9 @@ class Source:
     def row_place(self, row: int) -> str:
         """Return where a row stands: its file, and its number there, counted from 0."""
         place = row if self.kept is None else int(self.kept[row])
-        ends = np.cumsum([file.rows for file in self.files])
-        file = self.files[int(np.searchsorted(ends, place, side="right"))]
-        return f"{file.path} row {self.row_numbers()[row]}"
+        starts = np.cumsum([0, *(file.rows for file in self.files)])
+        position = int(np.searchsorted(starts, place, side="right")) - 1
+        return f"{self.files[position].path} row {place - starts[position]}"
 
     def without(self, names: Sequence[str]) -> Source:
         """Return the source without these features."""
