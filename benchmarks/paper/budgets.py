@@ -7,15 +7,16 @@ rows choose the design that answers best for at most that many features on avera
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from emsco_train import Problem
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.baselines.fitted import FittedCascade
 from emsco_train.baselines.greedy_order import select_within
+from emsco_train.data.labelled_rows import Split
 from emsco_train.models.cascade_model import CascadeFitter
-from emsco_train.models.evaluation import REJECTED, Evaluation, evaluate
+from emsco_train.models.evaluation import evaluate
 from emsco_train.models.fitted_set import ProblemFitters
 from paper.alternatives import make_problem, search
 from paper.figures import fit_emsco
@@ -55,27 +56,41 @@ def measure_method(method: str, run: int, *, is_quick: bool) -> Iterator[BudgetR
         own = problem.upgraded("boosted") if method.endswith("boosted") else problem
         for budget in BUDGETS:
             fitted = FittedCascade.of(own, [select_within(problem, budget)], CascadeFitter.of(own))
-            yield BudgetRow(method, run, budget, *_answer_all(own, fitted, 0.0, "test"))
+            yield BudgetRow(method, run, budget, *_Scored.of(own.test, fitted).answer_all(0.0))
         return
     problem, front = search("spambase", run, method.removeprefix("EMSCO, "), is_quick=is_quick)
     fitters = ProblemFitters(problem)
     cascades = [fit_emsco(design, fitters) for design in front]
+    scored = [_Scored.of(problem.validation, cascade) for cascade in cascades]
     tried = [
-        (cascade, level, *_answer_all(problem, cascade, level, "validation")) for cascade in cascades for level in THRESHOLDS
+        (cascade, level, *rows.answer_all(level)) for cascade, rows in zip(cascades, scored, strict=True) for level in THRESHOLDS
     ]
     for budget in BUDGETS:
         within = [each for each in tried if each[3] <= budget]
         if within:
             cascade, level, *_ = max(within, key=lambda each: (each[2], -each[3]))
-            yield BudgetRow(method, run, budget, *_answer_all(problem, cascade, level, "test"))
+            yield BudgetRow(method, run, budget, *_Scored.of(problem.test, cascade).answer_all(level))
 
 
-def _answer_all(problem: Problem, cascade: FittedCascade, threshold: float, name: str) -> tuple[float, float]:
-    """Return the accuracy where the last stage answers what it would reject, and the mean number of features."""
-    split = problem.validation if name == "validation" else problem.test
-    assert split is not None
-    model = replace(cascade.model, thresholds=(threshold,) * len(problem.labels))
-    found: Evaluation = evaluate(model, split.codes[:, cascade.positions])
-    answer = np.where(found.label == REJECTED, found.probabilities[-1].argmax(axis=1), found.label)
-    sizes = np.cumsum([len(stage.acquire) for stage in model.stages])
-    return float((answer == split.target).mean()), float(sizes[found.stage - 1].mean())
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scored:
+    """The scores of a cascade for some rows, once for all thresholds: by stage [rows, labels], and the sizes of their sets."""
+
+    probabilities: tuple[Floats, ...]
+    sizes: Ints
+    target: Ints
+
+    @classmethod
+    def of(cls, split: Split | None, cascade: FittedCascade) -> _Scored:
+        """Score the rows of a split."""
+        assert split is not None
+        found = evaluate(cascade.model, split.codes[:, cascade.positions])
+        return cls(found.probabilities, np.cumsum([len(stage.acquire) for stage in cascade.model.stages]), split.target)
+
+    def answer_all(self, threshold: float) -> tuple[float, float]:
+        """Return the accuracy where the last stage answers what it would reject, and the mean number of features."""
+        confident = np.stack([stage.max(axis=1) >= threshold for stage in self.probabilities])
+        confident[-1] = True
+        leaves_at = confident.argmax(axis=0)
+        answers = np.stack([stage.argmax(axis=1) for stage in self.probabilities])[leaves_at, np.arange(len(self.target))]
+        return float((answers == self.target).mean()), float(self.sizes[leaves_at].mean())

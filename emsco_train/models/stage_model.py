@@ -21,6 +21,9 @@ from emsco_train.support.stop_flag import FitStopped, StopFlag
 
 __all__ = ["ClassifierModel", "StageFitter", "StageModel", "has_exact_graph"]
 
+# Boosted models that a fitter keeps: some hundred kilobytes each.
+_KEPT_MODELS = 128
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassifierModel:
@@ -96,6 +99,7 @@ class StageFitter:
             else None
         )
         self._fits = None if logistic is None else FitCache(logistic)
+        self._boosted: dict[bytes, ClassifierModel] = {}
 
     @property
     def is_logistic(self) -> bool:
@@ -105,10 +109,7 @@ class StageFitter:
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
         if self._fits is None:
-            if self._stop.array[0]:
-                raise FitStopped
-            estimator = self._settings.make_classifier(self._signs[columns])
-            return _fit_classifier(estimator, self._encoded[:, columns], self._target, self._weights)
+            return self._fit_classifier(columns)
         chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
         chosen[0, columns] = True
         return self._fits.fit(chosen, workers=1).model(0, columns)
@@ -118,6 +119,19 @@ class StageFitter:
         if self._fits is None:
             raise DesignError(f"{self._settings.make_classifier()!r} is fitted one set at a time")
         return self._fits.fit(sets, workers)
+
+    def _fit_classifier(self, columns: Ints) -> ClassifierModel:
+        key = columns.tobytes()
+        if key in self._boosted:
+            return self._boosted[key]
+        if self._stop.array[0]:
+            raise FitStopped
+        estimator = self._settings.make_classifier(self._signs[columns])
+        model = _fit_classifier(estimator, self._encoded[:, columns], self._target, self._weights)
+        # Designs of a front share their sets. Boosted trees are slow to fit and small; other classifiers may be large.
+        if model.trees is not None and len(self._boosted) < _KEPT_MODELS:
+            self._boosted[key] = model
+        return model
 
 
 def _fit_classifier(estimator: Any, encoded: Floats, target: Ints, weights: Floats | None) -> ClassifierModel:
