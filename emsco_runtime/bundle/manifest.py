@@ -481,6 +481,9 @@ class Certificate(_Record):
     `repeated` counts the rows that occur again, with equal features and label, among those that the design was fitted and chosen
     on: the models have seen these, and with them the confidence is not held for new items. None: fewer than one in a hundred, or
     not looked for.
+
+    `drawn_from` is there where rows come in groups: one row of each group was drawn, blindly, from so many certify rows, since
+    rows of a group are not independent evidence. Shares are then of such rows: every group counts once.
     """
 
     method: Literal["clopper-pearson", "betting", "fixed-sequence"]
@@ -501,6 +504,7 @@ class Certificate(_Record):
     order_seed: Count | None = None
     use: CertifyUse | None = None
     repeated: Annotated[int, Field(ge=1)] | None = None
+    drawn_from: Annotated[int, Field(ge=1)] | None = None
 
     @property
     def is_held(self) -> bool:
@@ -513,6 +517,8 @@ class Certificate(_Record):
             raise _contradiction_error(f"{self.accepted} accepted of {self.rows} rows")
         if self.repeated is not None and self.repeated > self.rows:
             raise _contradiction_error(f"{self.repeated} repeated of {self.rows} rows")
+        if self.drawn_from is not None and self.drawn_from < self.rows:
+            raise _contradiction_error(f"{self.rows} rows drawn from {self.drawn_from}")
         _check_bound(self.wrong, self.accepted, self.max_error, None if self.weights is None else self.weights.error)
         if not self.coverage.lower <= self._seen_coverage() <= self.coverage.upper:
             detail = f"bounds from {self.coverage.lower} to {self.coverage.upper}"

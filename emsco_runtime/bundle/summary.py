@@ -50,7 +50,8 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
     choice, coverage, cost = certificate.choice, certificate.coverage, certificate.cost
     tests = "" if choice is None else f", {pluralize(choice.tested, 'design')} tested of {choice.candidates}"
     weights = "" if certificate.weights is None else f", by weights up to {certificate.weights.max_weight:g}"
-    rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {certificate.rows:,}{tests}{weights}"
+    counted = f"{certificate.rows:,}" + ("" if certificate.drawn_from is None else ", one of each group")
+    rows = f"{certificate.method}, {pluralize(certificate.accepted, 'accepted row')} of {counted}{tests}{weights}"
     confidence = f"at {percent_at_least(certificate.confidence)} confidence"
     if not certificate.is_held:
         confidence += ", which is not held"

@@ -22,6 +22,7 @@ from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.evidence import CostRange, Evidence, Weights
 from emsco_train.guarantee.fixed_sequence import CertifiedDesign, choose_in_sequence
+from emsco_train.guarantee.independent_rows import draw_independent_rows
 from emsco_train.guarantee.ledger import CertifyLedger, CertifyQuestion, share_confidence
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.cascade_model import CascadeFitter
@@ -126,7 +127,14 @@ def choose_design(
     """
     made = fitters or ProblemFitters(problem)
     if criteria.promise.is_asked:
-        return _choose_certified(problem, front, criteria, ledger, made)
+        rows = _rows_to_test(problem)
+        try:
+            return _choose_certified(problem, rows, front, criteria, ledger, made)
+        except CertificationError as error:
+            if rows.groups is None:
+                raise
+            text = f"{error.message}. Of each group one row counts, so that there are {pluralize(len(rows), 'certify row')}"
+            raise CertificationError(text, error.nearest, error.bound, error.rows_needed) from None
     requirements = criteria.requirements
     if criteria.design is not None:
         word = f"the {criteria.design} of the front" if criteria.design in ("fittest", "knee") else "it"
@@ -144,7 +152,7 @@ def certify_design(
     """Certify a design that was chosen without the certify rows; None where there are none. `fitters` as in `choose_design`."""
     if problem.certify is None:
         return None
-    rows, level = problem.certify, share_confidence(confidence, ledger.planned)
+    rows, level = draw_independent_rows(problem.certify), share_confidence(confidence, ledger.planned)
 
     def test() -> CertifiedDesign:
         evidence = _collect_evidence(fitters or ProblemFitters(problem), rows, design)
@@ -153,14 +161,17 @@ def certify_design(
     return _use_certify_rows(problem, ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
 
 
-def _choose_certified(
-    problem: Problem, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, fitters: ProblemFitters
-) -> Choice:
-    rows = problem.certify
-    if rows is None:
+def _rows_to_test(problem: Problem) -> Split:
+    if problem.certify is None:
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
         )
+    return draw_independent_rows(problem.certify)
+
+
+def _choose_certified(
+    problem: Problem, rows: Split, front: Front, criteria: SelectionCriteria, ledger: CertifyLedger, fitters: ProblemFitters
+) -> Choice:
     # A front that was read from a file does not know its rows.
     designs = [design.with_rows(len(problem.validation)) for design in front]
     asked = criteria.promise.with_labels(problem.labels)
@@ -205,7 +216,9 @@ def _use_certify_rows(
     use = CertifyUse(number=number, planned=ledger.planned, confidence=confidence)
     if not use.is_planned:
         warnings.warn("; ".join(describe_use(use)), CertifyUseWarning, stacklevel=2)
-    found = {"use": use, "repeated": _count_repeated(problem)}
+    all_rows = problem.certify
+    drawn_from = None if all_rows is None or all_rows.groups is None else len(all_rows)
+    found = {"use": use, "repeated": _count_repeated(problem), "drawn_from": drawn_from}
     return replace(certified, certificate=certified.certificate.model_copy(update=found))
 
 

@@ -53,6 +53,7 @@ FIXED: Document = {
     "order_seed": 0,
     "use": None,
     "repeated": None,
+    "drawn_from": None,
 }
 CHOSEN: Document = FIXED | {
     "method": "fixed-sequence",
@@ -115,6 +116,7 @@ SOUND = {
     "weighted": WEIGHTED,
     "weighted choice": WEIGHTED_CHOICE,
     "use": FIXED | {"use": {"number": 3, "planned": 1, "confidence": 0.95}},
+    "groups": FIXED | {"drawn_from": 2000},
 }
 
 
@@ -172,6 +174,7 @@ CONTRADICTIONS: dict[str, tuple[Document, str]] = {
     ),
     "more wrong than accepted": (edit_document(FIXED, "wrong", 413), "413 wrong of 412 rows"),
     "more accepted than rows": (edit_document(FIXED, "rows", 411), "412 accepted of 411 rows"),
+    "more drawn than there were": (FIXED | {"drawn_from": 499}, "500 rows drawn from 499"),
     "more repeated than rows": (FIXED | {"repeated": 501}, "501 repeated of 500 rows"),
     "bound below what was seen": (
         edit_document(FIXED, "max_error", 0.0169),
