@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import os
 import sys
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RowProgress", "add_verify_option", "format_costs", "format_number", "format_table", "run_command"]
 
+_LONGEST_FIELD = 2**31 - 1
+
 
 def run_command(name: str, action: Callable[[], None]) -> int:
     """Run what a command does after its arguments were parsed, and return its exit status: 0 on success, 1 on an error.
@@ -26,6 +29,8 @@ def run_command(name: str, action: Callable[[], None]) -> int:
     # A name that the terminal cannot show must not end in a traceback. Python has no stdout at all where it was closed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    # Text may be long, as it may where pyarrow reads it; the csv module stops at 131,072 characters.
+    csv.field_size_limit(_LONGEST_FIELD)
     try:
         action()
         if sys.stdout is not None:

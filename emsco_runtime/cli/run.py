@@ -46,7 +46,9 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the bundle folder")
     parser.add_argument(
-        "rows", metavar="ROWS", help="the rows: a CSV file with a header, a Parquet file, or a folder of these; one row per item"
+        "rows",
+        metavar="ROWS",
+        help="the rows: a CSV file with a header, a Parquet file, or a folder of Parquet files; one row per item",
     )
     parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
@@ -182,14 +184,15 @@ class _ChunkDecider:
 
 def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
     """Open the file of decisions: an error leaves no half-written file, and an older one as it was."""
-    target = Path(path).resolve()
+    # A stream such as /dev/stdout is no file once it is resolved.
+    given, target = Path(path), Path(path).resolve()
     if not path or target.is_dir():
         raise InputError(f"--out {path}: expected a file, {'this is a folder' if path else 'its name is empty'}")
-    if target.exists() and target.samefile(rows):
+    if given.exists() and given.samefile(rows):
         raise InputError(f"--out {path}: that is the table itself, which would be overwritten. Choose another file")
     if not target.parent.is_dir():
         raise InputError(f"--out {path}: the folder {target.parent} does not exist. Make it first")
-    return open_output(target)
+    return open_output(given)
 
 
 def _format_summary(manifest: Manifest, counts: DecisionCounts, out: str) -> str:

@@ -19,12 +19,14 @@ from emsco_runtime.support.arguments import check_count, is_number
 from emsco_runtime.support.fork import PickledBySettings
 from emsco_runtime.support.formatting import format_value, format_with_type
 from emsco_runtime.support.missing_values import is_missing
+from emsco_runtime.support.throttle import Throttle
 
 __all__ = ["DriftMonitor"]
 
 _log = logging.getLogger("emsco_runtime.drift")
 # Labels that are whole numbers have at most 16 digits (`manifest.Label`).
 _LONGEST_LABEL = 10**16
+_LOG_EVERY_S = 60.0
 
 
 class DriftMonitor(PickledBySettings[DriftSettings]):
@@ -103,6 +105,7 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
     def reset_after_fork(self) -> None:
         """Start over, with a new lock."""
         super().reset_after_fork()
+        self._throttle = Throttle()
         self._detector = DriftDetector(self._settings, self._reloads)
 
     def __call__(self, decision: Decision) -> None:
@@ -123,7 +126,8 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             The decision, or its label if nothing else was kept; None (or NaN, or pandas' NA) for one that was rejected. If
             bundles are replaced, pass the decision: a label does not show which bundle it is from.
         truth
-            The true label. It is compared as it is and as text, so 1 and "1" are the same.
+            The true label. It is compared as it is and as text, so 1 and "1" are the same. One that the bundle does not have
+            counts as wrong, since no answer could be right; the log says so, once a minute at most: it may be misspelt.
 
         Raises
         ------
@@ -142,6 +146,11 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
                 return
             detector.add_label(right=right)
             changed = detector.run_due_tests(1)
+            labels = self._settings.manifest.labels
+            unknown = not right and _to_text(truth) not in map(_to_text, labels) and self._throttle.allows("truth", _LOG_EVERY_S)
+        if unknown:
+            known = ", ".join(map(str, labels))
+            _log.warning("truth %s is no label of the bundle, which has %s: it counts as wrong", format_value(truth), known)
         if changed is not None:
             _log.warning("%s", self._notify(detector.with_limits(changed)))
 

@@ -9,7 +9,8 @@ Exact semantics:
 - at its time-out, at the deadline, and after a failure that ends the item, outstanding calls are cancelled and not waited for:
   a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
 - a decision that is cancelled cancels its outstanding calls, gives them a second to clean up, and is cancelled itself: that is
-  never a failed feature.
+  never a failed feature, whatever the calls make of it. (A single async acquirer without limits runs in the decision's own task,
+  and has as long to clean up as it takes.)
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ __all__ = ["drive_async"]
 async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
     """Walk one item to its decision."""
     no_deadline = limits.deadline == math.inf
+    task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task is not None else 0
     reply: Any = None
     try:
         while True:
@@ -53,6 +56,9 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) ->
                     reply = [await outcome if call.is_async else reject_coroutine(outcome)]
                 except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is not
                     reply = [Failed(error)]
+                if task is not None and task.cancelling() > cancelled_before:
+                    # The acquirer has caught the cancellation of this task, and returned or raised something else.
+                    raise asyncio.CancelledError
             else:
                 reply = await _acquire(request.calls, item, limits)
     except StopIteration as stop:

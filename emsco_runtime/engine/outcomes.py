@@ -5,14 +5,18 @@ Results are the user's own objects, and reading one may raise anything: it is ha
 
 from __future__ import annotations
 
+import heapq
 import inspect
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from emsco_runtime.bundle.encoding import ValueFault
+from emsco_runtime.support.formatting import LONGEST_MESSAGE, describe_error, shorten
 
-__all__ = ["BatchCall", "describe_error", "reject_coroutine", "values_by_name"]
+__all__ = ["BatchCall", "reject_coroutine", "values_by_name"]
+
+_SHOWN_KEYS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,10 @@ class BatchCall:
 
     def __call__(self, item: Any) -> Any:
         """Return the outcome for the item; one outcome per item for a list of many."""
-        items = item if self.many else [item]
-        outcomes = _split_by_item(self.names, reject_coroutine(self.function(items)), len(items))
+        # A list of its own: the user's code may take items out of it.
+        items = list(item) if self.many else [item]
+        count = len(items)
+        outcomes = _split_by_item(self.names, reject_coroutine(self.function(items)), count)
         return outcomes if self.many else outcomes[0]
 
 
@@ -36,14 +42,6 @@ def reject_coroutine(outcome: Any) -> Any:
         outcome.close()
         raise ValueFault("wrong_type", "its acquirer returned a coroutine: write it as `async def`, and use decide_async")
     return outcome
-
-
-def describe_error(error: BaseException) -> str:
-    """Return the type and the message of an error; it never raises."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
-        return f"{type(error).__name__}: (it cannot be printed)"
 
 
 def _is_mapping(result: Any) -> bool:
@@ -64,6 +62,8 @@ def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
         if _is_mapping(outcome):
             return _from_mapping(names, outcome)
         return _from_sequence(names, outcome)
+    except ValueFault as fault:
+        return dict.fromkeys(names, fault)
     except Exception as error:  # noqa: BLE001 - reading a result runs the user's code
         return dict.fromkeys(names, _unreadable_fault("the result of its acquirer", error))
 
@@ -75,7 +75,7 @@ def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     fault: ValueFault | None = None
     for name in names:
         if name not in keys:
-            fault = fault or ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {sorted(map(str, keys))}")
+            fault = fault or ValueFault("missing_key", f"the acquirer's mapping lacks it; got the keys {_list_keys(keys)}")
             found[name] = fault
             continue
         try:
@@ -85,7 +85,14 @@ def _from_mapping(names: Sequence[str], outcome: Any) -> dict[str, Any]:
     return found
 
 
+def _list_keys(keys: Collection[Any]) -> str:
+    """Return the first keys in order: there may be thousands."""
+    first = heapq.nsmallest(_SHOWN_KEYS, map(str, keys))
+    return shorten(f"[{', '.join(map(repr, first))}{', ...' if len(keys) > _SHOWN_KEYS else ''}]", LONGEST_MESSAGE)
+
+
 def _from_sequence(names: Sequence[str], outcome: Any) -> dict[str, Any]:
+    reject_coroutine(outcome)
     if not _is_sequence(outcome):
         expected = "its acquirer must return a mapping, or a sequence in the order of its features"
         return dict.fromkeys(names, ValueFault("wrong_type", f"{expected}; got {type(outcome).__name__}"))

@@ -121,8 +121,11 @@ class ItemKeyReader:
         """Return the item's value of the feature."""
         try:
             return item[self.name]
-        except (KeyError, IndexError, TypeError):
-            raise ValueFault("missing_key", f"the item has no key {self.name!r}. Add it, or register acquirers") from None
+        except (KeyError, IndexError, TypeError) as error:
+            fault = f"the item has no key {self.name!r}. Add it"
+            if isinstance(error, TypeError):
+                fault = f"expected an item with the key {self.name!r}, got {type(item).__name__}. Give mappings"
+            raise ValueFault("missing_key", f"{fault}, or register acquirers") from None
 
 
 def is_async(function: Any) -> bool:

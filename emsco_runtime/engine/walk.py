@@ -24,11 +24,12 @@ from emsco_runtime.acquirers import OnFailure
 from emsco_runtime.bundle.encoding import Encoded, ValueFault, are_finite_numbers
 from emsco_runtime.bundle.rule import accept, is_distribution
 from emsco_runtime.decision import Decision, Failure, Label, Reason, StageRecord
-from emsco_runtime.engine.outcomes import describe_error, values_by_name
+from emsco_runtime.engine.outcomes import reject_coroutine, values_by_name
 from emsco_runtime.engine.plan import AcquireRequest, BoundFeature, Call, Plan, StagePlan
 from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.sources.guard import CachedOutcome
 from emsco_runtime.support.arrays import Floats
+from emsco_runtime.support.formatting import describe_error
 from emsco_runtime.support.frozen_dict import FrozenDict
 
 __all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "RawValues", "Request", "ScoreRequest", "Walk", "walk"]
@@ -301,6 +302,7 @@ def _encode(feature: BoundFeature, value: Any) -> Encoded:
         try:
             return feature.encode(value)
         except ValueFault:
+            reject_coroutine(value)
             raise
         except Exception as error:  # the value may be of the user's own class, and raise anything
             raise ValueFault("exception", f"reading its value raised {describe_error(error)}") from error

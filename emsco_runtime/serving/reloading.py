@@ -168,8 +168,9 @@ class ReloadingCascade(ForkSafe, Decider):
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: expected a function of a Reload, got {on_reload!r}")
         options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
-        key = None if verify is None else os.fspath(verify)
-        self._set_up(_Settings(os.fspath(path), acquirers, options, period_s, on_reload, key), None)
+        # Absolute, since the service may change its working directory.
+        key = None if verify is None else str(Path(verify).absolute())
+        self._set_up(_Settings(str(Path(path).absolute()), acquirers, options, period_s, on_reload, key), None)
 
     def _set_up(self, settings: _Settings, pickled: _PickledState | None) -> None:
         self._settings = settings

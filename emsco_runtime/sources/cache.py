@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -79,6 +80,8 @@ class AcquirerCache(PickledBySettings[_Settings]):
     ) -> None:
         if not callable(key):
             raise InputError(f"key: expected a function from item to a hashable value, got {key!r}")
+        if inspect.iscoroutinefunction(key):
+            raise InputError("key: expected a function from item to a hashable value, got a coroutine function")
         check_seconds("ttl_s", ttl_s)
         check_count("size", size)
         if charge not in ("free", "full"):

@@ -17,6 +17,7 @@ from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.sources.in_flight import InFlightCall
+from emsco_runtime.support.formatting import describe_error
 
 __all__ = ["UNGUARDED", "CachedOutcome", "CallTicket", "Guard", "JoinedCall"]
 
@@ -60,9 +61,9 @@ class Guard:
     def begin(self, item: Any, *, never_wait: bool = False) -> CallTicket | CachedOutcome | JoinedCall:
         """Begin a call for an item; with `never_wait` it does not join a call that is under way.
 
-        Raises `ValueFault` if the breaker is open, and whatever the cache's key function raises.
+        Raises `ValueFault` if the breaker is open, or the cache's key function fails.
         """
-        key = None if self.cache is None else self.cache.key(item)
+        key = None if self.cache is None else _find_key(self.cache, item)
         if self.cache is None or key is None:
             return CallTicket(key, self._enter_breaker())
         claim = self.cache.claim(key)
@@ -129,3 +130,12 @@ class Guard:
 
 # Without a cache the validity of an outcome is not asked for.
 UNGUARDED = Guard(None, None, None, bool)
+
+
+def _find_key(cache: AcquirerCache, item: Any) -> Hashable | None:
+    try:
+        key = cache.key(item)
+        hash(key)
+    except Exception as error:
+        raise ValueFault("exception", f"the key function of its cache raised {describe_error(error)}") from error
+    return key

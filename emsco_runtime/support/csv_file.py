@@ -19,6 +19,8 @@ TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "1.0"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "0.0"})
 # Of a header that is one field: other programs write these between fields.
 _OTHER_SEPARATORS = (";", "\t", "|")
+# As its two first bytes are decoded here.
+_GZIP_START = "\x1f\udc8b"
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)\.0+")
 
 
@@ -79,7 +81,10 @@ class CsvRows:
                     "".join(fields).encode()
                     return list(fields)
         except (csv.Error, UnicodeEncodeError) as error:
-            detail = "bytes that are not UTF-8. Save it as UTF-8 text" if isinstance(error, UnicodeEncodeError) else str(error)
+            detail = str(error)
+            if isinstance(error, UnicodeEncodeError):
+                is_gzip = error.object.startswith(_GZIP_START)
+                detail = "it is compressed by gzip. Unpack it" if is_gzip else "bytes that are not UTF-8. Save it as UTF-8 text"
             raise InputError(f"{self.path}: line {self._reader.line_num}: not readable as UTF-8 CSV: {detail}") from None
         return []
 

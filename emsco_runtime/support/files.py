@@ -14,6 +14,10 @@ from typing import BinaryIO, TextIO
 
 __all__ = ["locked_folder", "open_output", "replace_file", "sync_folder"]
 
+_STDOUT = 1
+# What a write raises without the name of its file.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 
 @contextlib.contextmanager
 def replace_file(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
@@ -29,6 +33,10 @@ def replace_file(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno in _DISK_ERRORS and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -38,14 +46,26 @@ def replace_file(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
 def open_output(path: Path) -> Iterator[TextIO]:
     """Open a text file of results for writing, as `replace_file` does.
 
-    A link stays a link: the file that it points to is replaced. A pipe, a terminal or a device is written to directly.
+    A link stays a link: the file that it points to is replaced. A pipe, a terminal or a device is written to directly, and so is
+    whatever standard output is, such as the file that /dev/stdout stands for.
     """
-    if path.exists() and not path.is_file():
+    if path.exists() and _is_stdout(path):
+        # The same open file, so that what is printed afterwards comes after it.
+        with os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8", newline="") as text:
+            yield text
+    elif path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8", newline="") as text:
             yield text
     else:
         with replace_file(path.resolve()) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
             yield text
+
+
+def _is_stdout(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(_STDOUT))
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 __all__ = [
+    "LONGEST_MESSAGE",
+    "describe_error",
     "format_value",
     "format_with_type",
     "percent",
@@ -19,6 +21,8 @@ __all__ = [
     "suggest_name",
 ]
 
+# Messages are logged and kept in audit files, and whoever controls a source controls their text.
+LONGEST_MESSAGE = 1000
 _BITS_PER_DIGIT = math.log2(10)
 
 
@@ -47,6 +51,14 @@ def format_with_type(value: object) -> str:
 def shorten(text: str, limit: int = 200) -> str:
     """Return a text, cut off with dots after `limit` characters."""
     return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the message of an error, cut off if it is long; it never raises."""
+    try:
+        return shorten(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
+    except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
+        return f"{type(error).__name__}: (it cannot be printed)"
 
 
 def suggest_name(name: object, names: Iterable[str], otherwise: str) -> str:

@@ -512,6 +512,58 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
         assert received == []
 
 
+@pytest.mark.parametrize("answer", ["raise", "return"])
+@pytest.mark.parametrize("stages", [[["a"], ["b"]], [["a", "c"], ["b"]]])
+def test_a_source_that_catches_the_cancellation_does_not_undo_it(answer: str, stages: list[list[str]]) -> None:
+    """A client turns the cancellation into an error of its own, or a value: no further stage is paid, and nothing is decided."""
+    calls: list[str] = []
+    received: list[Any] = []
+    acquirers = Acquirers()
+
+    @acquirers.feature("a")
+    async def a(_item: Any) -> float:
+        calls.append("a")
+        try:
+            await asyncio.sleep(LONG)
+        except asyncio.CancelledError:
+            if answer == "raise":
+                raise ConnectionError("connection lost") from None
+        return 0.0
+
+    for name in ("b", "c"):
+        acquirers.feature(name)(lambda _item, name=name: calls.append(name) or 0.0)
+    cascade = Cascade(make_bundle(stages), acquirers, on_failure="default", observers=[received.append])
+
+    async def main() -> None:
+        task = asyncio.create_task(cascade.decide_async(None))
+        await wait_for(lambda: "a" in calls)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert "b" not in calls
+    assert received == []
+
+
+def test_a_decision_in_a_task_that_was_cancelled_before() -> None:
+    """Code that cleans up after its own cancellation may decide: that cancellation is not this decision's."""
+
+    async def main() -> Any:
+        try:
+            await asyncio.sleep(LONG)
+        except asyncio.CancelledError:
+            return await Cascade(make_bundle([["a"]]), Sources("a").acquirers).decide_async({"a": 0.1})
+
+    async def cancelled() -> Any:
+        task = asyncio.create_task(main())
+        await asyncio.sleep(0)
+        task.cancel()
+        return await task
+
+    assert run(cancelled()).stages == 1
+
+
 @pytest.mark.parametrize("names", [["a"], ["a", "b"]])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_source_that_is_cancelled_by_itself_is_no_failed_feature(names: list[str], guarded: bool) -> None:
@@ -594,7 +646,7 @@ def test_plain_sources_run_in_the_loops_thread_unless_they_must_not() -> None:
 
 
 def test_a_coroutine_from_a_plain_function_is_refused_alone_and_in_company() -> None:
-    """A lambda that returns a coroutine is not recognised as async: the message says how to write it, for one source or two."""
+    """A lambda that returns a coroutine is not recognised as async: the message says how to write it, however it is decided."""
 
     async def late(item: Any) -> float:
         return 1.0
@@ -603,8 +655,10 @@ def test_a_coroutine_from_a_plain_function_is_refused_alone_and_in_company() -> 
         acquirers = Acquirers()
         for name in names:
             acquirers.feature(name)(lambda item: late(item))  # noqa: PLW0108 - the point of the test
-        decision = run(Cascade(make_bundle([names]), acquirers, on_failure="reject").decide_async(None))
-        assert decision.errors[0].kind == "wrong_type"
+        cascade = Cascade(make_bundle([names]), acquirers, on_failure="reject")
+        for decision in (run(cascade.decide_async(None)), cascade.decide(None), cascade.decide_many([None])[0]):
+            assert decision.errors[0].kind == "wrong_type"
+            assert "returned a coroutine: write it as `async def`" in decision.errors[0].message
 
 
 def test_a_cached_value_spares_the_coroutine() -> None:

@@ -26,10 +26,16 @@ def sender(item: Any) -> Any:
     return item["sender"]
 
 
+async def async_sender(item: Any) -> Any:
+    """Return a key too late."""
+    return item["sender"]
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         ({"key": 3}, "key: expected a function from item to a hashable value, got 3"),
+        ({"key": async_sender}, "key: expected a function from item to a hashable value, got a coroutine function"),
         ({"ttl_s": 0}, "ttl_s: expected a number of seconds above 0, got 0"),
         ({"ttl_s": True}, "ttl_s: expected a number of seconds above 0, got True"),
         ({"size": 0}, "size: expected a whole number of at least 1, got 0"),
@@ -218,6 +224,7 @@ def test_a_key_that_fails_is_a_failure_of_the_feature(way: str, key: Any) -> Non
     cascade, acquirers, _ = cached_cascade("free", "reputation", key=key)
     decision = decide(Cascade(cascade.bundle, acquirers, on_failure="reject"), way, UNCLEAR)
     assert decision.errors[0][:3] == ("reputation", 3, "exception")
+    assert decision.errors[0].message.startswith("the key function of its cache raised ")
     assert acquirers.calls == []
 
 

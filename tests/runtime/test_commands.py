@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import json
 import os
@@ -282,6 +283,36 @@ def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     assert rows.read_text() == ROWS
 
 
+def test_run_writes_into_streams(bundle: Path, tmp_path: Path) -> None:
+    """Decisions go down a pipe, into a process substitution, or into the file that standard output is, before the summary."""
+    rows, packed = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv.gz"
+    command = f"{BIN / 'emsco-run'} {bundle} {rows} --out"
+    for line in (f"{command} /dev/stdout | cat", f"{command} /dev/stdout > {tmp_path / 'all.txt'}; cat {tmp_path / 'all.txt'}"):
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert done.stdout.startswith("row,status"), done.stderr
+        assert "rows       4" in done.stdout
+    line = f"{command} >(gzip > {packed}); sleep 1; zcat {packed}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert "row,status" in done.stdout, done.stderr
+
+
+def test_run_reads_long_fields(bundle: Path, tmp_path: Path) -> None:
+    """Text of any length in a column that no stage needs, in a short table as in a long one, which pyarrow reads."""
+    for count in (1, 10):
+        text = "size,links,reputation,note\n" + f"3,0,0,{'x' * 200_000}\n" * count
+        rows = write_csv(tmp_path / "rows.csv", text)
+        assert f"rows       {count}" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
+
+
+def test_run_names_the_file_that_does_not_fit_on_the_disk(bundle: Path, tmp_path: Path) -> None:
+    """A disk that is full is told from a full standard output by the name in the message."""
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation\n" + "3,0,0\n" * 5000)
+    line = f"ulimit -f 8; trap '' XFSZ; {BIN / 'emsco-run'} {bundle} {rows} --out {tmp_path / 'out.csv'}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"emsco-run: {tmp_path / 'out.csv'}: File too large\n"
+
+
 def test_run_reads_a_pipe(bundle: Path, tmp_path: Path) -> None:
     """The table may come from another program: it is read once, from beginning to end."""
     command = f"{BIN / 'emsco-run'} {bundle} /dev/stdin --out {tmp_path / 'out.csv'}"
@@ -375,9 +406,10 @@ def test_run_when_nothing_is_accepted(bundle: Path, tmp_path: Path) -> None:
         (b"size,links,reputation\n1,2\n", "line 2: 2 fields, the header has 3"),
         (b'size,links,reputation\n1,"2\n', "line 2: not readable as UTF-8 CSV"),
         (b"size,links,reputation\n3,2,2\n3,\xff,2\n", "line 3: not readable as UTF-8 CSV: bytes that are not UTF-8"),
+        (gzip.compress(b"size,links,reputation\n3,2,2\n"), "not readable as UTF-8 CSV: it is compressed by gzip. Unpack it"),
         (b"size;links\n1,5;2\n", "the header is one field, 'size;links': expected commas between the fields, got ';'. Write"),
     ],
-    ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "semicolons"],
+    ids=["empty", "no rows", "missing column", "repeated column", "short row", "open quote", "not UTF-8", "gzip", "semicolons"],
 )
 def test_run_refuses_invalid_tables(bundle: Path, tmp_path: Path, content: bytes, expected: str) -> None:
     """Each kind of broken table gets one line that says what is wrong and where."""

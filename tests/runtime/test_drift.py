@@ -480,6 +480,17 @@ def test_which_labels_count() -> None:
             monitor.feedback(make_decision(0), nothing)
 
 
+def test_a_truth_that_is_no_label(caplog: pytest.LogCaptureFixture) -> None:
+    """It counts as wrong, since no answer could be right; a misspelt label is found in the log, once."""
+    monitor = DriftMonitor(SAMPLE)
+    for _ in range(3):
+        monitor.feedback(make_decision(0), "Spam")
+    assert monitor._detector.streams[1].totals == [0, 3]
+    lines = [record.getMessage() for record in caplog.records if "no label of the bundle" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].startswith("truth 'Spam' is no label of the bundle, which has ham, spam: it counts as wrong")
+
+
 def test_labels_out_of_a_table() -> None:
     """pandas' missing values mean a rejected item, or no truth; numbers too long to print are other labels; no arrays."""
     pd = pytest.importorskip("pandas", reason="pandas is not installed")

@@ -237,6 +237,25 @@ def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: 
     assert failed[0].cost == 1.0
 
 
+def test_a_batch_acquirer_may_empty_its_list() -> None:
+    """It takes items out of the list that it gets, in portions as large as its source allows: the list is its own."""
+
+    def look_up(items: list[Any]) -> list[float]:
+        found = []
+        while items:
+            portion, items[:] = items[:2], items[2:]
+            found += [item["a"] for item in portion]
+        return found
+
+    acquirers = Acquirers()
+    acquirers.batch("a")(look_up)
+    cascade = Cascade(make_bundle([["a"]]), acquirers)
+    rows = [{"a": value} for value in (0.1, 0.2, 3.0)]
+    for options in ({}, {"deadline_s": 60.0}):
+        assert [decision.errors for decision in cascade.decide_many(rows, **options)] == [()] * 3  # type: ignore[arg-type]
+        assert cascade.decide(rows[2], **options).errors == ()  # type: ignore[arg-type]
+
+
 def test_a_batch_acquirer_of_several_must_return_a_mapping() -> None:
     """A list from an acquirer of two features cannot be read by name; a missing name fails alone."""
     for result, kind in (([1.0, 2.0], "wrong_type"), ({"links": [1.0]}, "missing_key")):

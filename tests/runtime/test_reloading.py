@@ -234,6 +234,16 @@ def test_a_link_that_is_moved_is_followed(tmp_path: Path) -> None:
     assert cascade.refresh().after == second
 
 
+def test_a_relative_path_survives_a_change_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that becomes a daemon changes to the root; its bundle is still found."""
+    write_version(tmp_path / "bundle", version(1))
+    monkeypatch.chdir(tmp_path)
+    cascade = ReloadingCascade("bundle")
+    monkeypatch.chdir("/")
+    second = write_version(tmp_path / "bundle", version(2))
+    assert cascade.refresh().after == second
+
+
 def test_running_decisions_finish_on_the_old_bundle(folder: Path) -> None:
     """A decision between its stages while the bundle is replaced: its id, cost and second stage are the old one's."""
     source = HangingSource(0.1)

@@ -161,6 +161,18 @@ def test_failures_are_recorded_too() -> None:
         assert getattr(shadow.summary, expected) == 1
 
 
+def test_a_failure_that_ended_the_item_ends_it_for_the_shadow_too() -> None:
+    """What comes after such a failure was not acquired, and the shadow neither needs it nor acquires it."""
+    bundle = make_bundle([["a", "b"]])
+    for share in (0.0, 1.0):
+        own = RecordingAcquirers("a", "b")
+        shadow = Shadow(bundle, own, share=share, background=False)
+        cascade = Cascade(bundle, RecordingAcquirers("a", "b"), on_failure="reject", listener=shadow)
+        assert cascade.decide({"a": OSError("down"), "b": 1.0}).reason == "acquisition_failed"
+        assert shadow.summary.agreed == 1
+        assert own.calls == []
+
+
 def test_the_policy_of_the_shadows_own_acquirers() -> None:
     """If it has an acquirer for a feature, that one's policy applies to a recorded failure."""
     own = RecordingAcquirers(*CLEAR, on_failure="default")
