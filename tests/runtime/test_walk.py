@@ -473,7 +473,7 @@ def test_an_acquirer_of_several_that_breaks_its_promise(result: Any, kind: str, 
 
 def test_messages_of_failures_are_bounded() -> None:
     """Whoever controls a source controls the text of its errors, which audit files keep."""
-    acquirers = RecordingAcquirers("size")
+    acquirers = RecordingAcquirers("size", "links", "reputation")
     decision = Cascade(sample_bundle(), acquirers, on_failure="reject").decide({"size": OSError("x" * 10**6)})
     assert decision.errors[0].message.startswith("its acquirer raised OSError: xxx")
     assert len(decision.errors[0].message) < 1100
