@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, strategies as st
 from spam_filter.learned.clues import sample_clues, subject_clues, word_clues
 from spam_filter.message.disguise import undo_disguise
+from spam_filter.message.limits import KNOWN_CHARACTERS, SAMPLE_SPACING
 from spam_filter.message.mail import Mail
 from spam_filter.message.markup import split_page
 from spam_filter.message.words import sample_windows, word_chunks
@@ -110,11 +113,14 @@ def test_any_markup_can_be_read(source: str) -> None:
 
 
 def test_other_text_cannot_push_the_rest_out_of_all_windows() -> None:
-    """Windows reach from the beginning to the end of a text of any length, and are no more than asked for."""
-    for length in (1, 5, 60, 400, 9000):
+    """Windows reach from the beginning to the end of a text of any length, and lie close together in a long one."""
+    for length in (1, 5, 60, 400, 1500, 9000):
         text = " ".join(f"word{'abcdefghij'[place % 10]}{place}" for place in range(length))
         windows = sample_windows(text, 6, 10)
-        assert 1 <= len(windows) <= 6
+        assert 1 <= len(windows) <= max(6, min(len(text), KNOWN_CHARACTERS) // SAMPLE_SPACING)
+        if 6 * SAMPLE_SPACING <= len(text) <= KNOWN_CHARACTERS:
+            # A few sentences, wherever they are, hold words of one of them.
+            assert max(text.index(later[0]) - text.index(one[-1]) for one, later in pairwise(windows)) < 1.2 * SAMPLE_SPACING
         assert all(len(window) <= 10 for window in windows)
         assert windows[0][0] == text.split()[0]
         chunks = word_chunks(text, 16, 50)

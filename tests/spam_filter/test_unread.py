@@ -77,6 +77,25 @@ def test_text_is_read_whatever_a_part_is_called(head: bytes) -> None:
     assert mail.is_read_whole
 
 
+@pytest.mark.parametrize("kind", [b"image/png", b"application/vnd.ms-word", b"application/octet-stream", b"application/zip"])
+@pytest.mark.parametrize("before", [b"", b"%PDF-1.4\n", b"\x01\x02\x03" * 200])
+def test_a_file_that_is_named_as_text_is_read_whatever_is_said_of_it(kind: bytes, before: bytes) -> None:
+    """A reader opens a page by its name: neither its type nor how it begins keeps it from being read."""
+    head = b"Content-Type: " + kind + b'\nContent-Disposition: attachment; filename="page.html"'
+    mail = in_part(head, before + b"<html><body><p>please buy this")
+    assert "please buy this" in mail.text
+    assert mail.parts[1].reads_as == "html"
+
+
+def test_rich_text_and_attributes_that_are_shown_are_read() -> None:
+    """Words of enriched text are whole, and so is what stands in place of a picture, on a button, or within angle brackets."""
+    enriched = Mail.parse(b"Content-Type: text/enriched\n\nplease b<bold></bold>uy this")
+    assert enriched.text.split() == ["please", "buy", "this"]
+    page = Mail.parse(b"Content-Type: text/html\n\n<img src=a.png alt=\"please buy\"><input value='this'> < now >")
+    assert "please buy this" in page.text
+    assert "< now >" in page.text
+
+
 @pytest.mark.parametrize("body", [b" " * 5000 + b"<p>please buy this", b"<p>please buy \x01this" + b"." * 100])
 def test_text_is_found_behind_space_and_control_characters(body: bytes) -> None:
     """What a mail program shows as text is text, whatever it begins with."""
@@ -133,8 +152,8 @@ def test_without_a_type_it_is_plain_text() -> None:
 
 
 def test_what_is_no_text_is_not_read() -> None:
-    """The bytes of a picture or an archive are none of the message's words."""
-    mail = in_part(b"Content-Type: application/octet-stream", b"PK\x03\x04 please buy this")
+    """The bytes of a picture are none of the message's words."""
+    mail = in_part(b"Content-Type: application/octet-stream", b"\x89PNG\x1a\x00\x01 please buy this")
     assert "please" not in mail.text
     assert mail.is_read_whole
 
@@ -150,7 +169,11 @@ def test_two_runs_of_base64_are_read() -> None:
     first, second = base64.b64encode(b"hello you"), base64.b64encode(b"please buy this!")
     head = b"Content-Transfer-Encoding: base64\n\n"
     assert Mail.parse(head + base64.b64encode(b"hell") + b"\n" + second).text == "hellplease buy this!"
-    assert Mail.parse(head + base64.b64encode(b"hell") + b"\n-- a list").text == "hell"
+    assert Mail.parse(head + base64.b64encode(b"hell") + b"\n-- a list\nof gardeners").text == "hell"
+    cut = b"\n".join(
+        base64.b64encode(b"please buy this, dear friend, it is cheap and good.")[at : at + 20] for at in range(0, 68, 20)
+    )
+    assert "dear friend" in Mail.parse(head + base64.b64encode(b"hell") + b"!\n" + cut).text
     long = b"please buy this " * 10
     assert long.decode() in Mail.parse(head + base64.b64encode(b"hell") + b"\n!\n" + base64.b64encode(long)).text
     assert Mail.parse(head + first + b"\n").text == "hello you"
@@ -208,6 +231,9 @@ UNREAD = [
     Unread("boundary in pieces", b"Content-Type: multipart/mixed; boundary*0=x; boundary*1=y\n\n--xy\n\nhello\n--xy--\n"),
     Unread("boundary not found", b"Content-Type: multipart/mixed; boundary=x\n\n--y\n\nhello\n--y--\n"),
     Unread("encoded parts", MULTIPART.replace(b"\n\n", b"\nContent-Transfer-Encoding: base64\n\n") + b"--x\n\nhello\n--x--\n"),
+    Unread(
+        "archive", MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/zip; name=a.zip\n\nPK\x03\x04\x00\x01\x02\n--x--\n"
+    ),
     Unread("two senders", b"From: a@x.example\nFrom: b@y.example\n\nhello"),
     Unread(
         "page that writes itself",
@@ -231,8 +257,9 @@ def test_what_was_not_read_is_noticed(message: Unread) -> None:
         MULTIPART + b"--x--\n",
         MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/rtf\n\n" + b"{\\rtf1 a}" * 5000 + b"\n--x--\n",
         MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/octet-stream\n\n" + b"%PDF-1.4 a\n" * 5000 + b"\n--x--\n",
+        MULTIPART + b"--x\n\nhello\n--x\nContent-Type: application/octet-stream; name=a.docx\n\nPK\x03\x04\x00\x01\x02\n--x--\n",
     ],
-    ids=["lines of mailboxes", "fields twice", "no parts", "document", "document of no kind"],
+    ids=["lines of mailboxes", "fields twice", "no parts", "document", "document of no kind", "document that is an archive"],
 )
 def test_what_mail_programs_agree_about_is_read_whole(raw: bytes) -> None:
     """Old mail servers, repeated fields and documents are nothing unusual."""

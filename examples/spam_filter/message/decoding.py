@@ -21,8 +21,9 @@ _BYTE_ORDERS: Final = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE,
 _LOOKED_AT: Final = 1_000
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _NOT_IN_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
-# A line of it, and not a long link in a footer.
-_LONG_RUN: Final = re.compile(rb"^[^\w\s]{0,5}[A-Za-z0-9+/]{60,}=*\s*$", re.MULTILINE)
+# Lines of it, and not single words or a link in a footer.
+_RUN_LINE: Final = re.compile(rb"^[^\w\s]{0,5}([A-Za-z0-9+/]{4,})=*[^\w\s]{0,5}[ \t\r]*$", re.MULTILINE)
+_LEAST_RUN: Final = 60
 _PADDING: Final = re.compile(rb"=+")
 _SOFT_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")
 _ENCODED_WORD: Final = re.compile(r"=\?([A-Za-z0-9_.:+-]{1,40})(?:\*[^?]{0,20})?\?([bBqQ])\?([^?\s]{0,300})\?=")
@@ -119,7 +120,7 @@ def decode_transfer(content: bytes, encoding: str) -> bytes:
     if encoding == "base64":
         first, padding, rest = content.partition(b"=")
         # What follows the padding may be plain, such as the footer of a mailing list, or another run, which mail programs read.
-        is_footer = _NOT_IN_BASE64.search(rest) is not None and _LONG_RUN.search(rest) is None
+        is_footer = _NOT_IN_BASE64.search(rest) is not None and sum(map(len, _RUN_LINE.findall(rest))) < _LEAST_RUN
         runs = [first, *_PADDING.split(rest)] if padding and not is_footer else [first]
         return b"".join(map(_decode_run, runs))
     if encoding == "quoted-printable":

@@ -25,6 +25,9 @@ _MARKS: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1df
 # Wide, bold, circled and other fancy forms of Latin letters.
 _FANCY: Final = re.compile("[\u249c-\u24b5\uff21-\uff5a\u24b6-\u24e9\u2100-\u214f\U0001d400-\U0001d7ff\U0001f130-\U0001f189]+")
 # Bounded, as all patterns here are: a text may be one long word.
+_LATIN_LETTER: Final = re.compile("[A-Za-z]")
+# Of Greek, Cyrillic or Armenian, where it has no Latin shape.
+_FOREIGN_LETTER: Final = re.compile("[\u0370-\u058f]")
 _LETTERS: Final = re.compile(r"[^\W\d_]{1,60}")
 # Marks are put in order by a sort that takes the square of their number: in short pieces that is little.
 _PIECE: Final = 1_000
@@ -88,8 +91,9 @@ class PlainWords:
     text
         The text.
     disguised
-        How many words were in disguise, or pieces of them; digits within words are undone, but not counted: model numbers have
-        them.
+        How many words were in disguise, or pieces of them. Digits within words are undone, but not counted: model numbers have
+        them. Nor are whole words of another script on a line that is written in it: in Russian, many have only letters with a
+        Latin shape.
     """
 
     text: str
@@ -105,7 +109,7 @@ def undo_disguise(text: str) -> PlainWords:
     --------
     >>> undo_disguise("m\u043ertg\u0430ge and mo\u200brtgage, m.o.r.t.g.a.g.e or M O R T G A G E, m0rtgage")
     PlainWords(text='mortgage and mortgage, mortgage or MORTGAGE, mortgage', disguised=4)
-    >>> undo_disguise("\u043f\u0440\u0438\u0432\u0435\u0442").disguised
+    >>> undo_disguise("\u043f\u0440\u0438\u0432\u0435\u0442, \u0410\u043d\u043d\u0430").disguised
     0
     """
     # Line by line: no word goes over the end of one, and most lines are plain where a text is not.
@@ -141,12 +145,13 @@ def _undo_letters(text: str) -> tuple[str, int]:
         shaped = word.translate(_SHAPES)
         if not shaped.isascii():
             return word
-        count += 1
+        count += not is_foreign or _LATIN_LETTER.search(word) is not None
         return shaped
 
     # Accents are taken off with their letters apart: an accent is a disguise, too, and a word that has one keeps its sound.
-    pieces = [_take_off_accents(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)]
-    return _LETTERS.sub(latin, "".join(pieces)), count
+    text = "".join(_take_off_accents(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+    is_foreign = _FOREIGN_LETTER.search(text.translate(_SHAPES)) is not None
+    return _LETTERS.sub(latin, text), count
 
 
 def _take_off_accents(text: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "PART_BYTES",
     "PART_DEPTH",
     "RAW_BYTES",
+    "SAMPLE_SPACING",
     "SAMPLE_WINDOWS",
     "SAMPLE_WORDS",
     "SUBJECT_CHARACTERS",
@@ -48,12 +49,14 @@ SUBJECT_CHARACTERS: Final = 500
 """Characters of the subject."""
 WORDS: Final = 600
 """Words that are compared with those of a language."""
-CHUNKS: Final = 16
-"""Pieces of the text whose words are all looked up, alone and in pairs."""
+CHUNKS: Final = 56
+"""Pieces of the text whose words are all looked up, alone and in pairs: as many as `KNOWN_CHARACTERS` have."""
 CHUNK_WORDS: Final = 50
 """Words of such a piece: they are scored together, so that other text cannot outweigh them."""
 SAMPLE_WINDOWS: Final = 6
-"""Places in the text from which a few words are looked up first."""
+"""Places in the text from which a few words are looked up first; a long text has more of them."""
+SAMPLE_SPACING: Final = 350
+"""Characters between these places in a long text: a few sentences in it do not go unnoticed."""
 SAMPLE_WORDS: Final = 10
 """Words at each of them; all of them are one query of 64 clues."""
 FOOTER_WINDOWS: Final = 2

@@ -171,10 +171,10 @@ class Mail:
 
     @cached_property
     def text(self) -> str:
-        """What a reader could read: plain text and stripped HTML; what the HTML hides comes last."""
+        """What a reader could read: plain text and stripped HTML; what the HTML hides, and its attributes, come last."""
         if not self.html:
             return self.plain
-        return f"{self.plain}\n{self.page.visible}\n{self.page.hidden}"[:TEXT_CHARACTERS]
+        return f"{self.plain}\n{self.page.visible}\n{self.page.hidden}\n{self.page.attributes}"[:TEXT_CHARACTERS]
 
     @cached_property
     def is_read_whole(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["PageText", "split_page", "strip_tags"]
 
 # No bracket within: where tags never end, each look stops at the next one, and the whole stays linear.
-_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,15})?([^<>]*)>")
+_TAG: Final = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9]{0,15})|[!?/])([^<>]*)>")
 # Code, and text in which no comment begins: all of it up to the end tag is one piece.
 _CODE: Final = ("style", "script")
 _RAW: Final = (*_CODE, "title", "textarea", "xmp", "iframe", "noembed", "noframes")
@@ -37,6 +37,9 @@ _HIDING: Final = re.compile(
 )
 _HIDDEN_ATTRIBUTE: Final = re.compile(r"\shidden(?:[\s=/]|$)|\ssize=[\"']?(?:0|-[2-9])", re.IGNORECASE)
 _MOST_STYLE: Final = 400
+_SHOWN: Final = re.compile(
+    r"\s(?:alt|value|placeholder|label|srcdoc)\s{0,3}=\s{0,3}(?:\"([^\"]{2,2000})|'([^']{2,2000}))", re.IGNORECASE
+)
 # Tags that end a word: a browser begins a new line or a new box there.
 _GAPS: Final = frozenset(
     re.findall(
@@ -60,10 +63,13 @@ class PageText:
         What a reader is likely to see.
     hidden
         What a style hides.
+    attributes
+        Text in attributes that is shown: in place of a picture, on a button, in a frame.
     """
 
     visible: str
     hidden: str
+    attributes: str = ""
 
 
 def split_page(source: str) -> PageText:
@@ -72,7 +78,7 @@ def split_page(source: str) -> PageText:
     Examples
     --------
     >>> split_page("<p>Fish &amp; ch<b></b>i<!-- cut -->ps<style>p {}</style><p style='display: none'>roses</p> today")
-    PageText(visible=' Fish & chips   today', hidden=' roses ')
+    PageText(visible=' Fish & chips   today', hidden=' roses ', attributes='')
     """
     visible: list[str] = []
     hidden: list[str] = []
@@ -97,11 +103,12 @@ def split_page(source: str) -> PageText:
     target.append(text[at:])
     # What some readers see, or all where a pattern is wrong about what begins there.
     hidden.append(_TAG.sub(" ", left))
-    return PageText(html.unescape("".join(visible)), html.unescape("".join(hidden)))
+    attributes = _TAG.sub(" ", " ".join(one[1] or one[2] for one in _SHOWN.finditer(text)))
+    return PageText(*(html.unescape(part) for part in ("".join(visible), "".join(hidden), attributes)))
 
 
 def strip_tags(text: str) -> str:
-    """Return all the text of HTML: what is visible, then what is hidden.
+    """Return the text of HTML: what is visible, then what is hidden.
 
     Examples
     --------

@@ -17,21 +17,20 @@ from spam_filter.message.limits import PART_BYTES, PART_DEPTH, PARTS, RAW_BYTES
 
 __all__ = ["MimeParts", "Part", "split_parts"]
 
-# Pictures, sounds, signatures and documents: nothing that a mail program shows as text. Of all other kinds it looks at the
-# content, and so it is done here.
-_NO_TEXT: Final = re.compile(
-    r"(?:image/(?!svg)|audio/|video/|font/"
-    r"|application/(?:pgp-|x-pkcs7-signature|pkcs7-signature|x-pdf|pdf|rtf|postscript|json|zip|x-zip-compressed|gzip|x-gzip"
-    r"|mac-binhex40|x-sh|msword|vnd\.))"
-)
+_PAGES: Final = ("text/html", "text/enriched", "text/richtext")
 # What mail programs show and is not read here.
 _SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef")
+# A name that lets a mail program, or what it hands a file to, show it as text, whatever else is said of it.
+_TEXT_NAME: Final = re.compile(r"\.(?:x?html?|shtml|mht|mhtml|svg|xml|txt|text|eml|msg|ics|vcf)$", re.IGNORECASE)
+# Archives, by how they begin; so do the documents of offices, which are told by their names.
+_ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"Rar!", b"7z\xbc\xaf", b"BZh", b"MSCF", b"\xfd7zXZ")
+_OFFICE_NAME: Final = re.compile(r"\.(?:doc[mx]|dot[mx]|xls[bmx]|pp[st][mx]|od[gpst]|epub|pages|numbers|key)$", re.IGNORECASE)
 _MESSAGES: Final = ("message/rfc822", "message/global", "message/news")
 _PLAIN_ENCODINGS: Final = ("", "7bit", "8bit", "binary")
 _ENCODINGS: Final = (*_PLAIN_ENCODINGS, "base64", "quoted-printable")
 _LOOKED_AT: Final = 2_000
 # Text has hardly any of these, other content has many.
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CONTROL: Final = bytes({*range(0x20)} - {*range(0x09, 0x0E), 0x1B})
 _MAX_CONTROL_SHARE: Final = 0.02
 _DOCUMENTS: Final = (b"%PDF", b"{\\rtf", b"%!PS", b"-----BEGIN PGP")
 _BYTE_ORDER_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -60,6 +59,8 @@ class Part:
         The transfer encoding in lower case.
     attached
         Whether it is an attachment: something to save rather than to read. Mail programs show text nevertheless.
+    sealed
+        Whether it holds what others can open, and is not read here: an archive, an encrypted message.
     line_breaks
         Line breaks that are no part of its text: "flowed" ones, "folded" ones, or none.
     content
@@ -71,6 +72,7 @@ class Part:
     charset: str
     encoding: str
     attached: bool
+    sealed: bool
     line_breaks: Literal["flowed", "folded", ""]
     content: bytes
 
@@ -80,7 +82,7 @@ class Part:
         if self.kind.startswith("multipart/"):
             # Its parts were not found; a mail program may find them, unless there is at most the line that ends them.
             return _LINE_END.search(self.content.strip()) is None
-        if self.kind in _SEALED:
+        if self.sealed:
             return False
         if not self.reads_as:
             return True
@@ -210,12 +212,23 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     is_text = kind.startswith(("text/", "multipart/", "message/"))
     attached = disposition.startswith("attachment") or not is_text
     encoding = _encoding_of(head)
-    reads_as: Literal["html", "plain", ""] = "html" if kind == "text/html" else "plain"
-    if _NO_TEXT.match(kind):
-        reads_as = ""
-    elif not is_text or (declared and "/" not in declared.partition(";")[0]):
-        reads_as = _look_at(body, encoding)
-    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, _line_breaks_of(kind, declared), body)
+    reads_as: Literal["html", "plain", ""] = "html" if kind in _PAGES else "plain"
+    sealed = kind in _SEALED
+    if not is_text or (declared and "/" not in declared.partition(";")[0]):
+        names = _names_of(head, declared)
+        # Not by its kind: mail programs go by the name and the content, too, and the sender chooses all three.
+        reads_as = _look_at(body, encoding, is_named_text=any(map(_TEXT_NAME.search, names)))
+        is_office = any(map(_OFFICE_NAME.search, names)) if names else kind.startswith("application/vnd.")
+        sealed = sealed or (not reads_as and not is_office and decode_transfer(body[:200], encoding).startswith(_ARCHIVES))
+    breaks = _line_breaks_of(kind, declared)
+    return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, sealed, breaks, body)
+
+
+def _names_of(head: HeaderBlock, declared: str) -> list[str]:
+    """Return the names of a part as a file: mail programs differ in which they take."""
+    disposition = head.get("content-disposition")
+    found = [parameter(declared, "name"), parameter(declared, "name*"), parameter(disposition, "filename")]
+    return [name.strip() for name in (*found, parameter(disposition, "filename*")) if name.strip()]
 
 
 def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]:
@@ -226,13 +239,23 @@ def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]
     return "flowed" if is_flowed and parameter(declared, "delsp").lower() == "yes" else ""
 
 
-def _look_at(body: bytes, encoding: str) -> Literal["html", "plain", ""]:
+def _look_at(body: bytes, encoding: str, *, is_named_text: bool) -> Literal["html", "plain", ""]:
     """Return what kind of text a body is; an empty string if it is none."""
-    # Mostly its beginning shows that; there may be space before it.
-    content = decode_transfer(body[:_LOOKED_AT], encoding).lstrip() or decode_transfer(body[:PART_BYTES], encoding).lstrip()
-    content = content[:_LOOKED_AT]
-    controls = len(_CONTROL.findall(content))
-    is_binary = controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)
-    if not content or is_binary or content.startswith(_DOCUMENTS):
+    # Mostly its beginning shows that; there may be space, or something else, before it.
+    start = decode_transfer(body[:_LOOKED_AT], encoding).lstrip()[:_LOOKED_AT]
+    if start and _is_text(start):
+        return "html" if _is_page(start) else "plain"
+    content = decode_transfer(body[:PART_BYTES], encoding).strip()
+    if not content or not (is_named_text or _is_text(content)):
         return ""
-    return "html" if _PAGE.search(_CONTROL.sub(b"", content)) else "plain"
+    return "html" if _is_page(content) else "plain"
+
+
+def _is_text(content: bytes) -> bool:
+    controls = len(content) - len(content.translate(None, _CONTROL))
+    is_binary = controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)
+    return not is_binary and not content.startswith(_DOCUMENTS)
+
+
+def _is_page(content: bytes) -> bool:
+    return _PAGE.search(content.translate(None, _CONTROL)) is not None

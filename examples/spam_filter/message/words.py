@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
+from spam_filter.message.limits import KNOWN_CHARACTERS, SAMPLE_SPACING
+
 __all__ = ["COMMON_WORDS", "remove_list_tag", "sample_windows", "split_footer", "unique_words", "word_chunks"]
 
 COMMON_WORDS: Final = frozenset(
@@ -90,7 +92,7 @@ def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
     text
         Any text.
     windows
-        How many places at most; a short text has fewer.
+        How many places at most; a short text has fewer, and a long one has one in every `SAMPLE_SPACING` characters.
     words
         Words at each place, in lower case; common ones are left out.
 
@@ -100,7 +102,7 @@ def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
     [['three', 'four', 'five'], ['eight', 'nine', 'eleven']]
     """
     width = words * _WORD_CHARACTERS
-    count = max(1, min(windows, len(text) // width))
+    count = max(1, min(windows, len(text) // width), min(len(text), KNOWN_CHARACTERS) // SAMPLE_SPACING)
     last = max(0, len(text) - width)
     found: list[list[str]] = []
     for place in range(count):
