@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         DataError as DataError,
         DesignError as DesignError,
         ExportError as ExportError,
+        FewGroupsWarning as FewGroupsWarning,
         FitError as FitError,
         OutlierWarning as OutlierWarning,
         RareLabelWarning as RareLabelWarning,
@@ -103,8 +104,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "emsco_train.designs.front": "Front",
         "emsco_train.designs.selection": "Constraints",
         "emsco_train.errors": "CertificationError CertifyUseWarning ConfidenceWarning ConversionError DataError DesignError"
-        " ExportError FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError TableWarning ThresholdWarning"
-        " TrainError UnknownCategoryWarning VerificationError VersionWarning",
+        " ExportError FewGroupsWarning FitError OutlierWarning RareLabelWarning RepeatedRowsWarning SelectionError TableWarning"
+        " ThresholdWarning TrainError UnknownCategoryWarning VerificationError VersionWarning",
         "emsco_train.estimator.classifier": "EmscoClassifier",
         "emsco_train.export.given_design": "export_design",
         "emsco_train.export.publication": "Export",

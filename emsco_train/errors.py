@@ -16,6 +16,7 @@
     UserWarning
     ├── CertifyUseWarning               certify rows were used more often than planned, so a confidence is not held
     ├── ConfidenceWarning               class weights shift probabilities, so a threshold means something else
+    ├── FewGroupsWarning                too few groups for some split, which stays empty
     ├── OutlierWarning                  a few values so far out that the other values of their column look equal
     ├── RareLabelWarning                a label without rows in some split: nothing is measured or certified about it there
     ├── RepeatedRowsWarning             equal rows in different folds or splits: models have seen what they are measured on
@@ -37,6 +38,7 @@ __all__ = [
     "DataError",
     "DesignError",
     "ExportError",
+    "FewGroupsWarning",
     "FitError",
     "OutlierWarning",
     "RareLabelWarning",
@@ -134,6 +136,10 @@ class CertifyUseWarning(UserWarning):
 
 class ConfidenceWarning(UserWarning):
     """Class weights shift the probabilities: a confidence is no longer the probability of being right."""
+
+
+class FewGroupsWarning(UserWarning):
+    """There are too few groups for all splits that have a share: no row is left to test, or to certify."""
 
 
 class OutlierWarning(UserWarning):

@@ -224,8 +224,23 @@ def _train(parser: OneLineParser, options: argparse.Namespace) -> list[TrainedRu
 
     with parser.usage_errors(options):
         request = make_request(options)
+    _check_folders(options)
     with PhaseProgress() as shown:
         return _prepare_and_train(request, options, shown)
+
+
+def _check_folders(options: argparse.Namespace) -> None:
+    """Refuse at once what training would refuse after the table was read and prepared, which may take long."""
+    from emsco_train.runs.folder import RunFolder  # noqa: PLC0415
+
+    if options.check:
+        return
+    folder = RunFolder(options.out)
+    folder.check_free(resume=options.resume, force=options.force)
+    if options.resume and not folder.work.is_dir():
+        print(f"resume   {folder.path} holds no unfinished run, so there is nothing to resume: a new one is begun", flush=True)
+    if options.start is not None:
+        RunFolder(options.start).check_finished()
 
 
 def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown: PhaseProgress) -> list[TrainedRun]:

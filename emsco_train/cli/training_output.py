@@ -187,7 +187,8 @@ def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
     """Return a caution for each threshold at which no design can accept many rows: users may not know that it can be lowered."""
     return [
         f"threshold {_threshold_text(entry)}: even with all features, {percent(counts.accepted, counts.total)} of the "
-        "rows are accepted. To accept more, ask for it: emsco-export with --min-coverage tries lower thresholds, too"
+        "rows are accepted. To accept more, ask for it: emsco-export with both --min-coverage and --min-accuracy tries lower "
+        "thresholds, too"
         for entry in trained.run.thresholds
         if (counts := entry.everything[0]).accepted < _LEAST_ACCEPTED * counts.total
     ]

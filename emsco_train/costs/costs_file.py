@@ -199,7 +199,7 @@ def _get_table(parsed: Mapping[str, Any], key: str, faults: list[str]) -> Mappin
     table = parsed.get(key, {})
     if isinstance(table, Mapping):
         return table
-    faults.append(f"{key} is {_shorten(table)}: expected a table")
+    faults.append(f"{key!r} is {_shorten(table)}: expected a table")
     return {}
 
 
@@ -228,7 +228,8 @@ def _parse_names(value: object, place: str, noun: str, faults: list[str]) -> tup
 
 
 def _unknown_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> list[str]:
-    return [f"{place}{key} is unknown here: known are {', '.join(known)}" for key in table if key not in known]
+    # In quotes: a command would take a bare name for one of its options.
+    return [f"{place + key!r} is unknown here: known are {', '.join(known)}" for key in table if key not in known]
 
 
 def _read_line(text: str, names: Sequence[str] | None, where: str) -> dict[str, float]:

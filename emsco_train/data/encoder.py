@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
-from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.directions import Directions
@@ -172,8 +171,10 @@ def _overflow_error(name: str, values: Floats) -> RowError:
     size = np.abs(values)
     large = size > np.sqrt(np.finfo(np.float64).max / len(values)) / 2
     row = int(np.argmax(size))
-    what = f"column {name!r} holds {pluralize(int(large.sum()), 'value')} too large to standardise it (the largest, in "
-    advice = "correct them, make them gaps (None or NaN), or leave the column out"
+    # These are the rows that fit: the table may hold more such values.
+    count = f"{int(large.sum()):,} of {len(values):,} train rows"
+    what = f"column {name!r} holds values too large to standardise it (in {count}; the largest of these, in "
+    advice = f"correct them, make them gaps (None or NaN), or leave the column out (of a run: `drop={(name,)!r}`)"
     return RowError(what, f"row {row}", f", is {values[row]:g}): {advice}", row)
 
 

@@ -9,7 +9,7 @@ import enum
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "ColumnSummary",
     "FeatureOptions",
     "Kind",
+    "allow_gaps",
     "check_option_names",
     "declared_kind",
     "encode_table",
@@ -113,6 +114,24 @@ def check_option_names(options: Mapping[str, FeatureOptions], names: Sequence[st
     unknown_names = [name for name in options if name not in names]
     if unknown_names:
         raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(names)}")
+
+
+def allow_gaps(columns: Mapping[str, Array], options: Mapping[str, FeatureOptions] | None) -> dict[str, FeatureOptions]:
+    """Return options by which a column may have gaps in any row where it has one in some, unless they say otherwise.
+
+    The train rows alone would allow the gaps that they happen to have.
+
+    Examples
+    --------
+    >>> allow_gaps({"size": np.array([1.0, np.nan]), "rate": np.array([1.0, 2.0])}, None)["size"].missing
+    'impute'
+    """
+    found = dict(options or {})
+    for name, column in columns.items():
+        own = found.get(name, FeatureOptions())
+        if own.missing is None and find_gaps(column).any():
+            found[name] = replace(own, missing="impute")
+    return found
 
 
 def encode_table(features: Sequence[Feature], table: Table, where: str) -> Floats:

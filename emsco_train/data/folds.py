@@ -39,7 +39,7 @@ def check_folds(folds: object) -> int | None:
     if folds is None:
         return None
     if not is_integer(folds) or folds < 0 or folds == 1:
-        raise DesignError(f"folds is {folds!r}: expected 2 or more, 0 for one validation split, or None for the default")
+        raise DesignError(f"folds is {folds!r}: expected 2 or more, or 0 for one validation split; leave it out for the default")
     return int(folds)
 
 
@@ -89,7 +89,8 @@ def make_folds(
     if groups is not None:
         count = int(groups.max()) + 1
         if count < folds:
-            raise DataError(f"{pluralize(count, 'group')} for {pluralize(folds, 'fold')}: use fewer folds, or `folds=0`")
+            advice = "use fewer folds, or `folds=0`" if count > 1 else "give more groups, or a share to validation rows"
+            raise DataError(f"{pluralize(count, 'group')} for {pluralize(folds, 'fold')}: {advice}")
         part = assign_groups(groups, target, len(labels), np.full(folds, 1.0 / folds), rng)[groups]
     else:
         part = _stratify(target, folds, rng)

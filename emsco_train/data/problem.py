@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from emsco_train.data.labelled_rows import LabelledRows, Split, check_splits, en
 from emsco_train.data.labels import check_label_count, label_positions, unique_labels
 from emsco_train.data.problem_warnings import (
     warn_class_weight,
+    warn_few_groups,
     warn_low_thresholds,
     warn_outliers,
     warn_rare_labels,
@@ -59,6 +60,8 @@ from emsco_train.support.numbers import check_seed, is_integer
 
 __all__ = ["Problem", "ScoredPart"]
 
+# Groups of different sizes, or as many as folds, are divided in the same way every time.
+_MAX_FOLD_DRAWS = 30
 _FREE_COST_OFFSET = 0.01  # of the cost of all features, where some feature set costs nothing
 
 
@@ -214,10 +217,16 @@ class Problem:
         labels = unique_labels(whole.true_labels, "y")
         check_label_count(len(labels), rows, "y")
         has_ready_splits = splits is not None
+        codes = None if groups is None else group_codes(groups, rows=rows)
         if splits is None:
             rng = np.random.default_rng(settings.seed)
             target = label_positions(whole.true_labels, labels)
-            splits = make_splits(target, shares or Shares(), groups=groups, time=time, rng=rng, labels=labels)
+            shares = shares or Shares()
+            if codes is not None:
+                _refuse_one_group(codes)
+            splits = make_splits(target, shares, groups=codes, time=time, rng=rng, labels=labels)
+            if codes is not None:
+                warn_few_groups(codes, shares, splits)
         elif shares is not None:
             raise DesignError("splits were given together with shares, which make splits: give one or the other")
         elif splits.rows != rows:
@@ -225,7 +234,7 @@ class Problem:
             raise DataError(f"{counts}: make them for this table")
         whole = replace(
             whole,
-            groups=None if groups is None else group_codes(groups, rows=rows),
+            groups=codes,
             weights=None if sample_weight is None else check_sample_weight(sample_weight, rows),
         )
         parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
@@ -310,10 +319,8 @@ class Problem:
 
     @property
     def has_other_folds(self) -> bool:
-        """Whether the rows can be divided into folds in other ways; of folds by time there is one division alone."""
-        folds = [part.fold for part in self.parts if part.fold is not None]
-        # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
-        return len(folds) > 1 and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
+        """Whether the rows can be divided into folds in other ways; by time, and of few groups, there is one way alone."""
+        return self._can_be_drawn_again() and (self.train.groups is None or self._draw_other_folds(0) is not None)
 
     @property
     def curve_strength(self) -> float:
@@ -362,17 +369,19 @@ class Problem:
         )
 
     def with_other_folds(self, number: int = 0) -> Problem:
-        """Return the same problem with another division of its rows into folds; unchanged without folds, or with folds by time.
+        """Return the same problem with another division of its rows into folds; unchanged where `has_other_folds` knows none.
 
         Each number is a division of its own. Whoever chooses among many designs chooses by the luck of their folds, too. Figures
         on other folds are free of that part: for the same designs on the same rows, they are a little lower, and nearer to the
-        truth.
+        truth. Raises `DataError` where a number draws no division that is another one; 0 always does.
         """
-        if not self.has_other_folds:
+        if not self._can_be_drawn_again():
             return self
-        groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
-        rng = np.random.default_rng((self.settings.seed, 2, number))
-        other = make_folds(self.train.target, len(self.parts), groups=groups, rng=rng, labels=self.labels)
+        other = self._draw_other_folds(number)
+        if other is None and not self.has_other_folds:
+            return self
+        if other is None:
+            raise DataError(f"division {number} of the groups into folds: none that is another one was drawn; use another number")
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 
@@ -429,6 +438,25 @@ class Problem:
         own = {name: float(cost) for name, cost in self.costs.features.items()}
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
+
+    def _can_be_drawn_again(self) -> bool:
+        """Return whether chance dealt the rows to folds."""
+        folds = [part.fold for part in self.parts if part.fold is not None]
+        # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
+        return len(folds) > 1 and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
+
+    def _draw_other_folds(self, number: int) -> tuple[Fold, ...] | None:
+        """Return folds that divide the rows in another way than those of this problem; None where none was drawn."""
+        groups = None if self.train.groups is None else group_codes(self.train.groups, rows=len(self.train))
+        rng = np.random.default_rng((self.settings.seed, 2, number))
+        present = _fold_sets(part.fold for part in self.parts if part.fold is not None)
+        for _ in range(_MAX_FOLD_DRAWS):
+            # Of few groups, a division may have no fold whose models know every label.
+            with suppress(DataError):
+                drawn = make_folds(self.train.target, len(self.parts), groups=groups, rng=rng, labels=self.labels)
+                if _fold_sets(drawn) != present:
+                    return drawn
+        return None
 
     def _weight_hashes(self) -> dict[str, str]:
         return {split.name: _hash_weights(split.weights) for split in self.splits() if split.weights is not None}
@@ -569,6 +597,20 @@ def _score_folds(
         parts.append(ScoredPart(fitted, own_weights, scored, fold))
     validation = replace(pool.take(np.concatenate([fold.scored for fold in folds])), name="cross-fitted")
     return validation, tuple(parts)
+
+
+def _refuse_one_group(groups: Ints) -> None:
+    """Raise if all rows are in one group: whatever shares and folds are asked for, there is nothing to measure designs on."""
+    if not groups.any():
+        raise DataError(
+            f"groups: all {pluralize(len(groups), 'row')} are in one group, which is never divided: leave `groups` out, or give "
+            "a column with several groups"
+        )
+
+
+def _fold_sets(folds: Iterable[Fold]) -> set[tuple[int, ...]]:
+    """Return the rows of each fold: equal for the same division, whatever the order of its folds."""
+    return {tuple(fold.scored.tolist()) for fold in folds}
 
 
 def _restrict_fold(fold: Fold, rows: Ints) -> Fold:

@@ -19,11 +19,13 @@ from emsco_train.data.features import FeatureOptions, first_codes
 from emsco_train.data.labelled_rows import LabelledRows, Split
 from emsco_train.data.provenance import versions
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
+from emsco_train.data.splits import Shares, Splits
 from emsco_train.data.stage_settings import ClassWeight, label_weights
 from emsco_train.data.table import Table
 from emsco_train.data.table_check import check_columns
 from emsco_train.errors import (
     ConfidenceWarning,
+    FewGroupsWarning,
     OutlierWarning,
     RareLabelWarning,
     RepeatedRowsWarning,
@@ -35,6 +37,7 @@ from emsco_train.errors import (
 
 __all__ = [
     "warn_class_weight",
+    "warn_few_groups",
     "warn_low_thresholds",
     "warn_missed_labels",
     "warn_outliers",
@@ -76,6 +79,17 @@ def warn_rare_labels(labels: Sequence[Label], splits: Sequence[Split]) -> None:
         text += ", and nothing is certified about a label without certify rows"
     advice = "give more rows of it, join it with another label, or leave it out"
     warnings.warn(f"{text}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_few_groups(groups: Ints, shares: Shares, splits: Splits) -> None:
+    """Warn of splits that have a share, but of so few groups got no row; `groups` are the codes of all rows."""
+    asked = zip(splits.items(), shares.values(), strict=True)
+    empty = [name for (name, rows), share in asked if share and not len(rows)]
+    if empty:
+        count, names = pluralize(int(groups.max()) + 1, "group"), " and ".join(empty)
+        advice = "give more groups, or give those splits no share with `shares`"
+        text = f"{count}: too few for {names} rows, of which there are none, since a group stays in one split: {advice}"
+        warnings.warn(text, FewGroupsWarning, stacklevel=_caller_stacklevel())
 
 
 def warn_missed_labels(labels: Sequence[LabelCounts]) -> None:

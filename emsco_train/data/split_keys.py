@@ -10,6 +10,7 @@ import numpy as np
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.missing_values import is_missing
+from emsco_train.data.row_error import RowError
 from emsco_train.errors import DataError
 
 __all__ = ["group_codes", "time_codes"]
@@ -64,7 +65,8 @@ def _check_column(given: Any, what: str, rows: int) -> Array:
         raise DataError(f"{what} has shape {values.shape} for {pluralize(rows, 'row')}: give one value per row")
     gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.array([is_missing(value) for value in values.tolist()])
     if gaps.any():
-        raise DataError(f"{what}, row {int(np.argmax(gaps))}: the value is missing; fill it, or drop the row")
+        row = int(np.argmax(gaps))
+        raise RowError(f"{what}, ", f"row {row}", ": the value is missing; fill it, or drop the row", row)
     return values
 
 
@@ -73,10 +75,8 @@ def _parse_time(value: object, row: int) -> object:
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise DataError(
-                f"time, row {row}: {value!r} is not a time: "
-                "write times as ISO 8601, such as 2024-03-01 or 2024-03-01T12:00, or give numbers or dates"
-            ) from None
+            advice = "write times as ISO 8601, such as 2024-03-01 or 2024-03-01T12:00, or give numbers or dates"
+            raise RowError("time, ", f"row {row}", f": {value!r} is not a time: {advice}", row) from None
     # Every datetime is a date, and the two do not compare.
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)  # noqa: DTZ001 - compared only with others of its kind

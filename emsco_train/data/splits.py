@@ -64,12 +64,12 @@ class Shares:
         """Check that the shares are numbers from 0 to 1 that add up to 1."""
         shares = dict(zip(SPLITS, self.values(), strict=True))
         faults = [
-            f"{name} is {share!r}: expected a number from 0 to 1"
+            f"the {name} share is {share!r}: expected a number from 0 to 1"
             for name, share in shares.items()
             if not is_number(share) or not 0 <= share <= 1
         ]
         if not faults:
-            faults = [] if self.train else ["train is 0: the search needs such rows"]
+            faults = [] if self.train else ["the train share is 0: the search needs such rows"]
             total = math.fsum(self.values())
             if not math.isclose(total, 1, abs_tol=1e-9):
                 faults.append(f"{' + '.join(str(share) for share in self.values())} is {total:g}: together they must be 1")

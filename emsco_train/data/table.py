@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Array, as_column
+from emsco_runtime.support.missing_values import is_missing
 from emsco_train.data.vector_columns import is_column_of_vectors, join_numbered_columns, read_vectors
 from emsco_train.errors import DataError
 
@@ -176,6 +178,10 @@ def _convert_column(name: str, values: Any) -> Array:
     column = _nullable_to_float(values)
     if column is None:
         column = as_column(values)
+    if _holds_dates(values, column):
+        kind = getattr(values, "dtype", column.dtype)
+        advice = "make it a number, such as days since a date, in production too, or leave it out"
+        raise DataError(f"column {name!r} holds dates ({kind}), which no bundle can hold: {advice}")
     if column.ndim == 2 or is_column_of_vectors(column):
         return read_vectors(name, column)
     if column.ndim != 1:
@@ -183,6 +189,13 @@ def _convert_column(name: str, values: Any) -> Array:
     if column.dtype.kind not in _USABLE_KINDS:
         raise DataError(f"column {name!r} holds {column.dtype}: convert it to numbers, booleans or text")
     return column
+
+
+def _holds_dates(values: Any, column: Array) -> bool:
+    """Return whether a column is one of dates: by its type, also a frame's with a time zone, or by its first value."""
+    if "M" in (column.dtype.kind, getattr(getattr(values, "dtype", None), "kind", None)):
+        return True
+    return column.dtype.kind == "O" and isinstance(next((one for one in column.flat if not is_missing(one)), None), date)
 
 
 def _nullable_to_float(values: Any) -> Array | None:

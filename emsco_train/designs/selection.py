@@ -160,9 +160,7 @@ class Requirements(Constraints):
     @property
     def both_sides(self) -> bool:
         """Whether both how often and how rightly it answers have a floor, so that neither can be had at the other's expense."""
-        figures = {floor.figure for floor in self.label_floors}
-        is_right = self.min_accuracy is not None or "accuracy" in figures
-        return is_right and (self.min_coverage is not None or "recall" in figures)
+        return all(self._floored_sides())
 
     @property
     def recall_labels(self) -> frozenset[str]:
@@ -252,6 +250,11 @@ class Requirements(Constraints):
             low, high = (middle, high) if self._allows(design, middle) else (low, middle)
         return low
 
+    def _floored_sides(self) -> tuple[bool, bool]:
+        """Return whether there is a floor on how rightly it answers, and one on how often."""
+        figures = {floor.figure for floor in self.label_floors}
+        return self.min_accuracy is not None or "accuracy" in figures, self.min_coverage is not None or "recall" in figures
+
     def _allows(self, design: Design, sure: float | None) -> bool:
         # Floors per label alone need no bounds on the other figures.
         limited = Constraints.any(self)
@@ -325,13 +328,21 @@ class Requirements(Constraints):
         )
 
     def _other_searches(self) -> str:
+        missing = self._missing_floor()
+        tuned = "" if missing is None else f", add a floor on {missing}, so that other thresholds are tried"
         if self.recall_labels:
-            tuned = "" if self.both_sides else ", add a floor on accuracy, so that other thresholds are tried"
             return (
                 f"Ask for less{tuned}, or search with a lower threshold of that label, with `objective='balanced'`, or with "
                 "`class_weight='balanced'`"
             )
-        return "Ask for less, or search with other thresholds"
+        return f"Ask for less{tuned}, or search with other thresholds"
+
+    def _missing_floor(self) -> str | None:
+        """Return the figure without a floor where the other side has one alone; None where both have one, or neither."""
+        is_right, is_often = self._floored_sides()
+        if is_right == is_often:
+            return None
+        return "coverage" if is_right else "accuracy"
 
     def _rows_needed(self, design: Design) -> int | None:
         """Return about how many rows it takes until the bounds satisfy, if the figures stay; None where that is never."""

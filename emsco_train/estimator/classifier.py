@@ -12,26 +12,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from emsco_runtime.bundle.publish import check_writable
-from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.driving.columns import ColumnDecisions
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_train.costs.cost_model import Costs
-from emsco_train.data.features import FeatureOptions, encode_table
+from emsco_train.data.features import FeatureOptions, allow_gaps, encode_table
 from emsco_train.data.labelled_rows import LabelledRows
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.problem_warnings import warn_missed_labels, warn_table
 from emsco_train.data.splits import Shares, default_shares
-from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, Upgrade
+from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind, Upgrade, check_sample_weight
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
-from emsco_train.errors import DataError, DesignError
+from emsco_train.errors import DesignError
 from emsco_train.estimator.input_validation import (
+    check_known_labels,
+    explain_gaps,
     resolve_reject_label,
     resolve_seed,
     to_label_array,
@@ -270,7 +271,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             rows.true_labels,
             costs=self.costs,
             threshold=self.threshold,
-            features=self.features,
+            features=allow_gaps(rows.table.columns, self.features),
             shares=self.shares or default_shares(rows.table.rows),
             folds=self.folds,
             groups=groups,
@@ -347,7 +348,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return probabilities [rows, labels] at the last stage that scored each row, accepted or not."""
         table = self._validate_rows(X)
-        last_stage = self.cascade_.decide_columns(table.columns).stages
+        with explain_gaps():
+            last_stage = self.cascade_.decide_columns(table.columns).stages
         manifest, scorer = self.cascade_.manifest, Scorer.from_bundle(self.cascade_.bundle)
         features = {feature.name: feature for feature in manifest.features}
         probabilities = np.empty((table.rows, len(manifest.labels)))
@@ -361,18 +363,16 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def decide(self, X: Any) -> list[Decision]:  # noqa: N803
         """Return a decision for each row, with its cost and its trace, as the runtime makes it."""
         table = self._validate_rows(X)
-        return self.cascade_.decide_many(table.items())
+        with explain_gaps():
+            return self.cascade_.decide_many(table.items())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the selective accuracy: the share of the accepted rows with the right label; 0 if none is accepted."""
         decisions = self._decide_rows(X)
         truth = plain_labels(y, rows=len(decisions), where="y")
+        check_known_labels(truth, self.problem_.labels)
         right = np.array([predicted == expected for predicted, expected in zip(decisions.label.tolist(), truth, strict=True)])
-        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if weights.shape != right.shape:
-            raise DataError(
-                f"sample_weight has shape {weights.shape} for {pluralize(len(right), 'row')}: give one number per row"
-            )
+        weights = np.ones(len(right)) if sample_weight is None else check_sample_weight(sample_weight, len(right))
         accepted = float(weights[decisions.status == "accepted"].sum())
         return float(weights[right].sum()) / accepted if accepted else 0.0
 
@@ -465,7 +465,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _decide_rows(self, X: Any) -> ColumnDecisions:  # noqa: N803
         table = self._validate_rows(X)
-        return self.cascade_.decide_columns(table.columns)
+        with explain_gaps():
+            return self.cascade_.decide_columns(table.columns)
 
     def _validate_rows(self, X: Any) -> Table:  # noqa: N803
         check_is_fitted(self)

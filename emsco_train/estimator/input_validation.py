@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -13,11 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from emsco_runtime.decision import Label
+from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.support.arrays import Array
 from emsco_train.data.table import Table, is_arrow_table
 from emsco_train.errors import DataError, DesignError
 
 __all__ = [
+    "check_known_labels",
+    "explain_gaps",
     "resolve_reject_label",
     "resolve_seed",
     "to_label_array",
@@ -28,6 +32,7 @@ __all__ = [
 ]
 
 _SEED_RANGE = 2**31
+_MAX_SHOWN_LABELS = 5
 
 
 def validate_fit_rows(estimator: Any, rows: Any, truth: Any) -> Any:
@@ -88,6 +93,35 @@ def validate_weights(sample_weight: Any, truth: Any) -> Any:
         labels: Array = np.asarray(truth)
         _require_two_classes(labels[weights != 0], "sample_weight leaves")
     return weights
+
+
+def check_known_labels(truth: Sequence[Label], labels: Sequence[Label]) -> None:
+    """Raise if none of the true labels is one of the model's: every answer would be wrong, such as 0 and 1 against words."""
+    known, given = set(labels), set(truth)
+    if given and not known & given:
+        raise DataError(
+            f"y holds {_list_labels(sorted(given, key=str))}, and none of the labels that the model was fitted with "
+            f"({_list_labels(labels)}): give labels in the same form"
+        )
+
+
+def _list_labels(labels: Sequence[Label]) -> str:
+    more = ", ..." if len(labels) > _MAX_SHOWN_LABELS else ""
+    return ", ".join(map(repr, labels[:_MAX_SHOWN_LABELS])) + more
+
+
+@contextmanager
+def explain_gaps() -> Iterator[None]:
+    """Let the error about a missing value say what to do about it here: a cascade's own policies cannot be set."""
+    try:
+        yield
+    except AcquisitionError as error:
+        if error.kind != "missing":
+            raise
+        remedy = f"`features={{{error.feature!r}: FeatureOptions(missing='impute')}}`"
+        text = f"the value is missing (None or NaN), and no row of the fit had a gap there: fill it, or fit with {remedy}"
+        details = (error.feature, error.stage, error.kind, error.cost, error.trace, error.index, error.key)
+        raise AcquisitionError(f"feature {error.feature!r} (stage {error.stage}): {text}", *details) from None
 
 
 def _require_two_classes(labels: Array, who: str) -> None:

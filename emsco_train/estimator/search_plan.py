@@ -60,5 +60,6 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
     outcome = next(outcomes)
     if not len(outcome.front):
         detail = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
-        raise SelectionError(f"no design that was found satisfies {detail}: relax one of them, or search longer")
+        remedy = "relax one of them" if outcome.stopped == "complete" else "relax one of them, or search longer"
+        raise SelectionError(f"no design that was found satisfies {detail}: {remedy}")
     return outcome

@@ -163,8 +163,10 @@ def certify_design(
 
 def _rows_to_test(problem: Problem) -> Split:
     if problem.certify is None:
+        more = "" if problem.train.groups is None else "; of few groups, which are never divided, none may be left for them"
         raise DesignError(
             "there are no certify rows, which a guarantee needs: train with a share of certify rows, or with a table of them"
+            f"{more}"
         )
     return draw_independent_rows(problem.certify)
 

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
@@ -48,6 +48,22 @@ class RunFolder:
         """Return whether a finished run is there."""
         return (self.path / _RUN_NAME).is_file()
 
+    def check_free(self, *, resume: bool, force: bool) -> None:
+        """Raise where `begin` would refuse the folder for what it holds; nothing is created, locked or changed."""
+        with self._explained_faults():
+            self._refuse_other_files()
+            self._refuse_finished_run(resume=resume, force=force)
+
+    def check_finished(self) -> None:
+        """Raise where there is no finished run to read; its files are not looked at, and nothing is changed."""
+        if not self.path.is_dir():
+            raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
+        # In this order: another process may just move the files into place, and the last of them makes it complete.
+        if not self._holds_killed_write() and not self.is_complete():
+            if self.work.is_dir():
+                raise DataError(f"{self.path} holds an unfinished run: end it by training again with `resume=True`")
+            raise DataError(f"{self.path} holds no {_RUN_NAME}: give the folder that emsco-train wrote")
+
     def begin(self, *, resume: bool, force: bool) -> None:
         """Lock the folder for a run, or for the rest of an unfinished one; `finish` and `abandon` release it.
 
@@ -58,20 +74,14 @@ class RunFolder:
         force
             Replace a finished run; it stays until the new one is complete. Files that are not an emsco run's are never replaced.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise DesignError(f"{self.path} is a file: name a folder for the run")
         try:
-            self._refuse_other_files()
-            self._lock = FolderLock(self.path)
-            self._prepare_work_folder(resume=resume, force=force)
+            with self._explained_faults():
+                self._refuse_other_files()
+                self._lock = FolderLock(self.path)
+                self._prepare_work_folder(resume=resume, force=force)
         except FolderLockedError:
             raise DesignError(
                 f"another run is being written into {self.path}: wait for it to end, or choose another folder"
-            ) from None
-        except OSError as error:
-            self._release()
-            raise DesignError(
-                f"{self.path} cannot be written: {error.strerror or error}. Check the path and its permissions"
             ) from None
         except DesignError:
             self._release()
@@ -130,13 +140,8 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """Return the record of a finished run, after checking that its files are there and are those that it wrote."""
-        if not self.path.is_dir():
-            raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
+        self.check_finished()
         self._complete_killed_write()
-        if not self.is_complete():
-            if self.work.is_dir():
-                raise DataError(f"{self.path} holds an unfinished run: end it by training again with `resume=True`")
-            raise DataError(f"{self.path} holds no {_RUN_NAME}: give the folder that emsco-train wrote")
         run = RunFile.read((self.path / _RUN_NAME).read_bytes(), str(self.path / _RUN_NAME))
         for name, digest in run.files.items():
             if not self._is_unchanged(name, digest):
@@ -177,6 +182,22 @@ class RunFolder:
             return False
         return (self.work / _WORK_MARK).is_file() or not any(self.work.iterdir())
 
+    def _holds_killed_write(self) -> bool:
+        """Return whether a complete run is there whose files are still to be moved into place."""
+        return (self.work / _READY_NAME).is_dir() and self._holds_work()
+
+    @contextlib.contextmanager
+    def _explained_faults(self) -> Iterator[None]:
+        """Say what is wrong with the folder, where it is a file or the operating system refuses it."""
+        if self.path.exists() and not self.path.is_dir():
+            raise DesignError(f"{self.path} is a file: name a folder for the run")
+        try:
+            yield
+        except OSError as error:
+            raise DesignError(
+                f"{self.path} cannot be written: {error.strerror or error}. Check the path and its permissions"
+            ) from None
+
     def _refuse_other_files(self) -> None:
         """Refuse a folder that holds other files and no run, or another program's work folder."""
         if not self.path.is_dir():
@@ -196,12 +217,16 @@ class RunFolder:
             if (self.path / name).exists():
                 raise DesignError(f"{self.path / name} is not an emsco run's: move it away, then resume the run")
 
-    def _prepare_work_folder(self, *, resume: bool, force: bool) -> None:
-        self._install_ready_files()
+    def _refuse_finished_run(self, *, resume: bool, force: bool) -> None:
+        """Refuse a folder whose run would be replaced without the user's word; one that was cut short may be resumed."""
         unfinished = resume and self.work.is_dir()
-        if self.is_complete() and not (force or unfinished):
+        if (self.is_complete() or self._holds_killed_write()) and not (force or unfinished):
             detail = "a finished run, so there is nothing to resume" if resume else "a run"
             raise DesignError(f"{self.path} already holds {detail}: choose another folder, or use `force=True` to replace it")
+
+    def _prepare_work_folder(self, *, resume: bool, force: bool) -> None:
+        self._install_ready_files()
+        self._refuse_finished_run(resume=resume, force=force)
         if self.work.is_dir() and not resume:
             shutil.rmtree(self.work)
         self.work.mkdir(exist_ok=True)
@@ -214,7 +239,7 @@ class RunFolder:
 
     def _complete_killed_write(self) -> None:
         """Finish moving the files of a killed writer; a living one does it itself."""
-        if not (self.work / _READY_NAME).is_dir() or not self._holds_work():
+        if not self._holds_killed_write():
             return
         try:
             self._lock = FolderLock(self.path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from emsco_train.costs.cost_model import CostModel
-from emsco_train.data.features import FeatureOptions, find_gaps
+from emsco_train.data.features import FeatureOptions, allow_gaps
 from emsco_train.data.finding import Finding
 from emsco_train.data.problem import Problem
 from emsco_train.data.row_error import RowError
@@ -18,7 +18,7 @@ from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
 from emsco_train.search.search_rows import choose_search_rows
-from emsco_train.search.settings import limit_stages
+from emsco_train.search.settings import limit_stages, pinned_positions
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["PreparedRun", "prepare"]
@@ -51,6 +51,8 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     _check_names(source)
     request, adapted = _adapt_to_small_table(request, source)
     findings += adapted
+    # Before the rows are encoded, which may take long; training does the same.
+    replace(request.settings, pinned=pinned_positions(request.pinned, source.table.names)).resolved(len(source.table.names))
     on_phase(Phase("dividing and encoding the rows"))
     with record_warnings(findings), _name_rows(source):
         problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
@@ -161,13 +163,8 @@ def _feature_options(request: TrainRequest, source: Source) -> dict[str, Feature
             raise DesignError(f"`unknown` names {name!r}, which is not a feature (features: {', '.join(names)})")
     # A word for all columns is meant for those that hold categories: "ignore" is their default.
     for_all: UnknownCategoryPolicy | None = "fail" if request.unknown.get("") == "fail" else None
-    return {
-        name: FeatureOptions(
-            kind=kinds.get(name),
-            # A missing value in any row is allowed, even where the train rows happen to have none.
-            missing="impute" if find_gaps(column).any() else None,
-            unknown=request.unknown.get(name, for_all),
-            min_category=request.min_category,
-        )
-        for name, column in source.table.columns.items()
+    options = {
+        name: FeatureOptions(kind=kinds.get(name), unknown=request.unknown.get(name, for_all), min_category=request.min_category)
+        for name in names
     }
+    return allow_gaps(source.table.columns, options)

@@ -70,6 +70,11 @@ class TrainRequest:
         check_upgrade(self.upgrade, StageSettings(kind=self.stages))
         Directions.make(self.increasing, self.decreasing)
         FeatureOptions(min_category=self.min_category)
+        if self.columns.label in self.columns.drop:
+            raise DesignError(
+                f"`drop` names {self.columns.label!r}, the column of the labels: drop another one, or name that of the labels "
+                "with `label`"
+            )
         names = set(self.paths)
         if None in names and len(names) > 1:
             raise DesignError("one table and ready splits were both given: give one table, or train and validation rows")

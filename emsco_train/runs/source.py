@@ -24,6 +24,8 @@ from emsco_runtime.support.text_column import TextColumn, blank_numbers, find_ot
 from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
 from emsco_train.data.labels import check_label_count
+from emsco_train.data.row_error import RowError
+from emsco_train.data.split_keys import time_codes
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
@@ -165,7 +167,8 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
             f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
             f"{' after labels were dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
         )
-    group, time = (None if name is None else rows.column(name, _parse_split_column) for name in (columns.group, columns.time))
+    group = None if columns.group is None else rows.column(columns.group, _parse_split_column)
+    time = None if columns.time is None else _read_time(rows, columns.time)
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
     return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
@@ -303,6 +306,16 @@ def _parse_split_column(name: str, values: TextColumn, place: Callable[[int], st
         return parse_column(name, values, "numeric", place)
     except DataError:
         return parse_column(name, values, "categorical", place)
+
+
+def _read_time(rows: _RawTable, name: str) -> Array:
+    """Return the column of times; raise for one that is none while its place in the files is known."""
+    values: Array = rows.column(name, _parse_split_column)
+    try:
+        time_codes(values, rows=rows.rows)
+    except RowError as error:
+        raise DataError(f"{rows.place(error.row)}: column {name!r}{error.after}") from None
+    return values
 
 
 def _read_weights(rows: _RawTable, name: str) -> Floats:

@@ -18,7 +18,14 @@ from emsco_train.data.finding import Finding
 from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.table_check import check_columns
-from emsco_train.errors import DataError, OutlierWarning, RareLabelWarning, RepeatedRowsWarning, UnknownCategoryWarning
+from emsco_train.errors import (
+    DataError,
+    FewGroupsWarning,
+    OutlierWarning,
+    RareLabelWarning,
+    RepeatedRowsWarning,
+    UnknownCategoryWarning,
+)
 from emsco_train.runs.source import Source
 
 __all__ = [
@@ -31,7 +38,7 @@ __all__ = [
 ]
 
 # Warnings about the rows that the page holds, too.
-TABLE_WARNINGS = (OutlierWarning, RareLabelWarning, RepeatedRowsWarning, UnknownCategoryWarning)
+TABLE_WARNINGS = (FewGroupsWarning, OutlierWarning, RareLabelWarning, RepeatedRowsWarning, UnknownCategoryWarning)
 # With fewer rows of a label in a split, its figures there mean little.
 _FEW_ROWS = 10
 _MAX_SHOWN_LABELS = 5

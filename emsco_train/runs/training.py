@@ -196,7 +196,9 @@ def _search_thresholds(
         started = now
     if not any(len(timed.outcome.front) for timed in searched):
         folder.abandon(checkpoints=True)
-        raise DesignError("no design that was found satisfies the constraints of the search: loosen them, or search longer")
+        is_complete = all(timed.outcome.stopped == "complete" for timed in searched)
+        remedy = "loosen them" if is_complete else "loosen them, or search longer"
+        raise DesignError(f"no design that was found satisfies the constraints of the search: {remedy}")
     return searched
 
 

@@ -29,6 +29,10 @@ __all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
+# A ladder that ends above the first of these goes on by coarser steps, until it is below the second: a search at 0.995 or more is
+# often made by users who do not know yet that next to nothing is so sure.
+_HIGH_END, _LOW_END = 0.8, 0.6
+_COARSE_STEP = 0.5
 # How much lower the thresholds of labels with a floor on their recall are tried.
 _RARE_STEPS = (0.0, 0.75, 1.5, 2.25, 3.0)
 # Higher thresholds accept next to nothing, lower ones do not select.
@@ -45,14 +49,28 @@ def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> 
     --------
     >>> [level[0] for level in ladder_thresholds((0.9, 0.9))][:4]
     [0.61, 0.6676, 0.7206, 0.768]
+    >>> [level[0] for level in ladder_thresholds((0.995, 0.995))][:4]
+    [0.5108, 0.6326, 0.7395, 0.8239]
     """
     levels = {tuple(thresholds)}
-    for step, own in itertools.product(_STEPS, _RARE_STEPS if rare else (0.0,)):
+    for step, own in itertools.product((*_further_steps(thresholds), *_STEPS), _RARE_STEPS if rare else (0.0,)):
         steps = [step - own if place in rare else step for place in range(len(thresholds))]
         level = tuple(map(_shift, thresholds, steps))
         if (step or own) and min(level) >= _LOWEST and max(level) <= _HIGHEST:
             levels.add(level)
     return sorted(levels)
+
+
+def _further_steps(thresholds: Sequence[float]) -> list[float]:
+    """Return coarse steps below the others for thresholds that are high; none for a threshold of 1, which cannot be shifted."""
+    steps: list[float] = []
+    lowest = min(_shift(threshold, _STEPS[0]) for threshold in thresholds)
+    if lowest <= _HIGH_END or max(thresholds) >= 1.0:
+        return steps
+    while lowest >= _LOW_END:
+        steps.append(_STEPS[0] - _COARSE_STEP * (len(steps) + 1))
+        lowest = min(_shift(threshold, steps[-1]) for threshold in thresholds)
+    return steps
 
 
 def ladder_front(

@@ -74,12 +74,12 @@ def measure_on_other_folds(
 def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
     """Return the problem on other divisions, and who fits them; none where designs are not measured again."""
     count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
-    if not problem.settings.is_logistic or not problem.has_other_folds:
+    if not count or not problem.settings.is_logistic or not problem.has_other_folds:
         return ()
     divisions = []
     # The one with the number 0 is left for the figures of the bundle.
     for number in range(1, count + 1):
-        # With few groups, a division may have no fold whose models know every label.
+        # Of few groups, a number may draw no division that is another one.
         with contextlib.suppress(DataError):
             divisions.append(ProblemFitters(problem.with_other_folds(number)))
     return tuple(divisions)

@@ -67,7 +67,7 @@ def check_time_limit(time_limit: object) -> float | None:
     if time_limit is None:
         return None
     if not is_number(time_limit) or time_limit < 0:
-        raise DesignError(f"time_limit is {time_limit!r}: expected a number of seconds, 0 or more, or None for no limit")
+        raise DesignError(f"time_limit is {time_limit!r}: expected a number of seconds, 0 or more; leave it out for no limit")
     return float(time_limit)
 
 
@@ -76,5 +76,5 @@ def worker_count(jobs: object) -> int:
     if jobs is None:
         return os.cpu_count() or 1
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise DesignError(f"jobs is {jobs!r}: expected a whole number, 1 or more, or None for all cores")
+        raise DesignError(f"jobs is {jobs!r}: expected a whole number, 1 or more; leave it out for all cores")
     return jobs

@@ -474,6 +474,16 @@ def test_a_small_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert not any("a small table" in line for line in own)
 
 
+def test_groups_that_are_too_few_for_all_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page says which rows there are none of; a single group is refused."""
+    data = table(tmp_path / "t.csv", extra={"site": ["a", "b"] * 300, "one": ["a"] * 600})
+    page = look(capsys, data, "--group-column", "site", "--drop", "one")
+    what = "2 groups: too few for test and certify rows, of which there are none, since a group stays in one split"
+    assert f"note     {what}: give more groups, or give those splits no share with --shares" in page
+    message = run_expecting_error(1, "emsco-train", "--data", data, "--check", "--group-column", "one", "--drop", "site")
+    assert "all 600 rows are in one group, which is never divided: leave --group-column out, or give a column" in message
+
+
 def test_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Typed columns are looked at as well: dates and times are left out, and words for missing are gaps in text."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -13,6 +13,7 @@ import pytest
 
 from emsco_runtime import Cascade
 from emsco_train import Design, Front
+from emsco_train.data.problem import Problem
 from emsco_train.report import write_report
 from emsco_train.runs.folder import RunFolder
 from tests.processes import run, run_expecting_error, run_successfully, without_progress
@@ -349,13 +350,13 @@ def test_a_low_threshold_is_warned_of_once(mixed: MixedTable, tmp_path: Path) ->
 def test_a_threshold_that_few_rows_reach_is_cautioned(
     mixed: MixedTable, plain_process: subprocess.CompletedProcess[str], tmp_path: Path
 ) -> None:
-    """The user learns that the threshold keeps the coverage down, and that an export with a floor tries lower ones."""
+    """The user learns that the threshold keeps the coverage down, and that an export with both floors tries lower ones."""
     shown = run_successfully("emsco-train", *mixed.options(), "--threshold", "0.998", "--out", tmp_path / "run")
     (caution,) = re.findall(r"^caution  threshold .*$", shown, flags=re.MULTILINE)
     share = re.search(r"threshold 0\.998: even with all features, ([0-9.]+) % of the rows are accepted", caution)
     assert share is not None
     assert float(share[1]) < 50
-    assert "--min-coverage tries lower thresholds" in caution
+    assert "emsco-export with both --min-coverage and --min-accuracy tries lower thresholds" in caution
     assert "caution  threshold" not in plain_process.stdout
 
 
@@ -450,6 +451,11 @@ WRONG_COSTS = {
     "negative": (COSTS.replace("size = 1", "size = -1"), "the cost of feature 'size' is -1: expected a finite number, 0 or more"),
     "all zero": ("[features]\nsize=0\nrate=0\nflag=0\ncolour=0\ncount=0\n", "all costs are 0"),
     "broken": ("[features\n", "is not TOML"),
+    "name of an option": (f'units = "x"\n{COSTS}', "costs file costs.toml: 'units' is unknown here: known are unit, features"),
+    "groups in a list": (
+        f"groups = []\n{COSTS.partition('[groups')[0]}",
+        "costs file costs.toml: 'groups' is []: expected a table",
+    ),
 }
 
 
@@ -489,7 +495,12 @@ WRONG_USE = {
     ),
     "kind": (["--kind", "size=wrong"], "--kind 'size=wrong': expected COLUMN=WORD, with one of the words numeric, boolean"),
     "unknown": (["--unknown", "what"], "--unknown 'what'"),
-    "jobs": (["--jobs", "0"], "--jobs is 0: expected a whole number, 1 or more"),
+    "jobs": (["--jobs", "0"], "--jobs is 0: expected a whole number, 1 or more; leave it out for all cores"),
+    "one fold": (
+        ["--folds", "1"],
+        "--folds is 1: expected 2 or more, or 0 for one validation split; leave it out for the default",
+    ),
+    "drop the label": (["--drop", "verdict"], "--drop names 'verdict', the column of the labels: drop another one, or name that"),
     "stages": (["--max-stages", "99"], "--max-stages is 99: expected an integer in [1, 60]"),
     "seed": (["--seed", "-1"], "--seed is -1"),
     "time": (["--time-limit", "-1"], "--time-limit is -1.0"),
@@ -497,6 +508,7 @@ WRONG_USE = {
     "floor": (["--min-accuracy", "3"], "--min-accuracy is 3.0"),
     "three shares": (["--shares", "0.5,0.25,0.25"], "--shares '0.5,0.25,0.25': expected four numbers"),
     "word as share": (["--shares", "0.5,0.25,0.25,x"], "'x' is not a number"),
+    "shares in percent": (["--shares", "50,20,20,10"], "shares: the train share is 50.0: expected a number from 0 to 1"),
     "shares beyond 1": (["--shares", "0.5,0.5,0.5,0"], "together they must be 1"),
     "weight": (["--class-weight", "heavy"], "--class-weight 'heavy': expected balanced, or LABEL=NUMBER"),
     "no number": (["--population", "many"], "argument --population: invalid int value: 'many'"),
@@ -576,6 +588,74 @@ def test_places_that_are_not_written_to(mixed: MixedTable, plain: Path, tmp_path
         assert message in run_expecting_error(1, "emsco-train", *mixed.options(), "--out", out)
     assert (plain / "run.json").read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full"]
+
+
+def test_folders_are_refused_before_the_table_is_read(plain: Path, tmp_path: Path) -> None:
+    """A busy --out and a --start without a run: the table, which does not exist either, is not looked at; no folder is made."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").write_text("mine")
+    unread = ["--data", tmp_path / "nowhere.csv", "--threshold", "0.8"]
+    for options, message in (
+        (["--out", plain], "already holds a run: choose another folder, or use --force to replace it"),
+        (["--out", plain, "--resume"], "already holds a finished run, so there is nothing to resume"),
+        (["--out", tmp_path / "full"], "holds files that are not an emsco run's (letter)"),
+        (
+            ["--out", tmp_path / "new", "--start", tmp_path / "none"],
+            "none does not exist: give the folder that emsco-train wrote",
+        ),
+        (["--out", tmp_path / "new", "--start", tmp_path / "full"], "full holds no run.json"),
+        (["--out", tmp_path / "new", "--start", plain], "nowhere.csv does not exist: give a CSV or Parquet file"),
+        (["--out", plain, "--force"], "nowhere.csv does not exist: give a CSV or Parquet file"),
+    ):
+        assert message in run_expecting_error(1, "emsco-train", *unread, *options)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["full"]
+
+
+@pytest.mark.parametrize("options", [["--pin", "weight"], ["--max-stages", "6"]])
+def test_settings_are_refused_before_the_rows_are_encoded(
+    options: list[str], mixed: MixedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pin that is no feature, or more stages than features: refused as soon as the names of the columns are known."""
+    monkeypatch.setattr(Problem, "of", lambda *_, **__: pytest.fail("the rows were encoded"))
+    assert options[0] in run_expecting_error(1, "emsco-train", *mixed.options(), *options, "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(("search", "advice"), [("exhaustive", "loosen them"), ("evolve", "loosen them, or search longer")])
+def test_constraints_that_no_design_satisfies(search: str, advice: str, mixed: MixedTable, tmp_path: Path) -> None:
+    """A longer search is advised only where the one that was made has not seen every design."""
+    options = ["--search", search, "--generations", 1, "--population", 10, "--max-cost", "0.001", "--out", tmp_path / "run"]
+    ended = run("emsco-train", *mixed.options(), *options)
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(f"no design that was found satisfies the constraints of the search: {advice}\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_time_that_is_none_is_named_with_its_place(tmp_path: Path) -> None:
+    """File, line and column, as for other values."""
+    rows = [[f"2024-03-{1 + number % 28:02d}" if number != 4 else "soon", *row] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", ["when", *HEADER], rows)
+    options = ["--data", data, "--label", "verdict", "--time-column", "when", "--check"]
+    message = run_expecting_error(1, "emsco-train", *options)
+    assert "t.csv line 6: column 'when': 'soon' is not a time: write times as ISO 8601, such as 2024-03-01" in message
+
+
+def test_resuming_nothing_is_said(mixed: MixedTable, tmp_path: Path) -> None:
+    """--resume into a folder that does not exist begins a new run, and says so first."""
+    shown = run_successfully("emsco-train", *mixed.options(), "--max-stages", 1, "--resume", "--out", tmp_path / "new")
+    assert shown.startswith(
+        f"resume   {tmp_path / 'new'} holds no unfinished run, so there is nothing to resume: a new one is begun"
+    )
+
+
+def test_a_column_of_values_too_large_may_be_dropped(tmp_path: Path) -> None:
+    """The error says of which rows its count is, and how to leave the column out."""
+    rows = [[str(1e200 * (1 + number)), *row] for number, row in enumerate(mixed_rows())]
+    data = write_rows(tmp_path / "t.csv", ["far", *HEADER], rows)
+    message = run_expecting_error(1, "emsco-train", "--data", data, "--label", "verdict", "--check")
+    assert "column 'far' holds values too large to standardise it (in " in message
+    assert re.search(r"in [\d,]+ of [\d,]+ train rows; the largest of these, in .*t\.csv row \d+, is ", message)
+    assert message.endswith("or leave the column out (of a run: --drop far)")
+    run_successfully("emsco-train", "--data", data, "--label", "verdict", "--check", "--drop", "far")
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,11 +140,11 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("c.json", '{"features": {"a": 1, "a": 2}}', "'a' occurs twice in one object"),
         ("c.json", "[1, 2]", "holds [1, 2]: expected an object with unit, features and groups"),
         ("c.json", "[" * 100_000, "is nested too deeply"),
-        ("c.toml", "a = 1", "a is unknown here: known are unit, features, groups; there are no [features]"),
+        ("c.toml", "a = 1", "'a' is unknown here: known are unit, features, groups; there are no [features]"),
         ("c.toml", "unit = 3\n[features]\na = 1", "unit is 3: expected text"),
         ("c.toml", 'unit = ""\n[features]\na = 1', "unit is empty"),
-        ("c.toml", "features = 3", "features is 3: expected a table"),
-        ("c.toml", "groups = []\n[features]\na = 1", "groups is []: expected a table"),
+        ("c.toml", "features = 3", "'features' is 3: expected a table"),
+        ("c.toml", "groups = []\n[features]\na = 1", "'groups' is []: expected a table"),
         ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: expected a number, or a table with cost"),
         ("c.toml", '[features]\na = "1"', "the cost of feature 'a' is '1': expected a finite number"),
         ("c.toml", "[features]\na = true", "the cost of feature 'a' is True"),
@@ -161,7 +161,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         (
             "c.toml",
             '[features]\na = 1\n[groups.g]\ncost = 1\nfeatures = ["b"]\nx = 1',
-            "groups.g.x is unknown here: known are cost",
+            "'groups.g.x' is unknown here: known are cost",
         ),
         (
             "c.toml",
@@ -176,7 +176,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("c.toml", "[features]\na = {cost = 1, groups = 3}", "features.a.groups is 3: expected a list of group names"),
         ("c.toml", "[features]\na = {cost = 1, from = [1]}", "features.a.from is [1]: expected a list of feature names"),
         ("c.toml", '[features]\na = {from = ["b", "b"]}\nb = 1', "features.a.from names 'b' twice"),
-        ("c.toml", "[features]\na = {cost = 1, price = 2}", "features.a.price is unknown here: known are cost, groups, from"),
+        ("c.toml", "[features]\na = {cost = 1, price = 2}", "'features.a.price' is unknown here: known are cost, groups, from"),
         ("c.toml", '[features]\na = {cost = "1"}', "the cost of feature 'a' is '1'"),
         ("c.toml", '[features]\na = {from = ["c"]}\nb = 1', "feature 'a' is derived from 'c', which has no cost"),
         ("c.toml", '[features]\na = {from = ["b"]}\nb = {cost = 1, from = ["a"]}', "feature 'a' is derived from itself"),
@@ -190,7 +190,7 @@ def test_faults_of_documents(tmp_path: Path, name: str, text: str, message: str)
 def test_every_fault_of_the_shape_at_once(tmp_path: Path) -> None:
     """One error lists every fault."""
     message = error_message(tmp_path, "c.toml", "unit = 1\nx = 2\n[features]\na.b = 1\n[groups.g]\nz = 1")
-    for part in ("x is unknown", "unit is 1", "features.a is a table", "groups.g.z is unknown", "groups.g has no cost"):
+    for part in ("'x' is unknown", "unit is 1", "features.a is a table", "'groups.g.z' is unknown", "groups.g has no cost"):
         assert part in message
 
 

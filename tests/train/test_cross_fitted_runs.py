@@ -166,7 +166,7 @@ def test_ready_files(tmp_path: Path) -> None:
 def test_wrong_numbers_of_folds(mixed: MixedTable, tmp_path: Path) -> None:
     """What no table could satisfy is refused with status 2; what this table cannot, with status 1 and the remedy."""
     message = run_expecting_error(2, "emsco-train", *mixed.options(), "--folds", 1, "--out", tmp_path / "run")
-    assert "--folds is 1: expected 2 or more, 0 for one validation split" in message
+    assert "--folds is 1: expected 2 or more, or 0 for one validation split; leave it out" in message
     options = ["--group-column", "colour", "--folds", 9]
     rows = [row if row[3] else [*row[:3], "red", *row[4:]] for row in mixed_rows()]
     table = MixedTable(write_rows(tmp_path / "t.csv", HEADER, rows), mixed.costs)

@@ -79,7 +79,7 @@ def test_values_too_large_to_standardise_by_are_refused() -> None:
     codes = np.arange(100.0)[:, None]
     codes[[3, 7], 0] = 1e200, -2e200
     codes[9, 0] = np.nan
-    message = r"column 'size' holds 2 values too large to standardise it \(the largest, in row 7, is -2e\+200\): correct them"
+    message = r"standardise it \(in 2 of \d+ train rows; the largest of these, in row 7, is -2e\+200\): correct them"
     with pytest.raises(DataError, match=message):
         BlockEncoder.fit([size], codes)
 

@@ -19,11 +19,11 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from emsco_runtime import BundleError, Cascade
+from emsco_runtime import AcquisitionError, BundleError, Cascade
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.splits import Shares
-from emsco_train.errors import CertificationError, CertifyUseWarning, DataError, DesignError, SelectionError
+from emsco_train.errors import CertificationError, CertifyUseWarning, DataError, DesignError, FewGroupsWarning, SelectionError
 from emsco_train.estimator.classifier import EmscoClassifier
 from emsco_train.search.searches import run_exhaustive
 from emsco_train.search.settings import Settings
@@ -338,6 +338,83 @@ def test_groups_stay_together(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
     fitted = EmscoClassifier(max_stages=1, random_state=0).fit(X, y, groups=groups)
     parts = [set(groups[split.rows]) for split in fitted.problem_.splits()]
     assert sum(map(len, parts)) == len(set(groups))
+
+
+def test_a_gap_in_any_row_is_allowed() -> None:
+    """One missing value, in whichever split it falls: the fit passes with every seed, and so do rows with a gap there later."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = np.where(X["a"] + X["b"] > 0, "yes", "no")
+    X.loc[7, "b"] = np.nan
+    for seed in range(4):
+        model = EmscoClassifier(stages="straight", folds=0, shares=HALVES, max_stages=1, random_state=seed).fit(X, y)
+        assert model.problem_.features[1].missing == "impute"
+        assert model.problem_.features[0].missing == "forbid"
+    with pytest.raises(DataError, match='missing="forbid"'):
+        EmscoClassifier(features={"b": FeatureOptions(missing="forbid")}, random_state=0).fit(X, y)
+
+
+def test_a_gap_that_the_fit_had_none_of_is_explained() -> None:
+    """The error names the row, the feature, and the option of the estimator that allows gaps."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = np.where(X["a"] + X["b"] > 0, "yes", "no")
+    model = EmscoClassifier(stages="straight", keep_all=True, max_stages=1, random_state=0).fit(X, y)
+    X.loc[7, "b"] = np.nan
+    for method in (model.predict, model.predict_proba, model.decide, model.coverage):
+        with pytest.raises(AcquisitionError, match=r"^item 7: feature 'b' \(stage 1\): the value is missing") as caught:
+            method(X)
+        assert str(caught.value).endswith("fill it, or fit with `features={'b': FeatureOptions(missing='impute')}`")
+
+
+def test_what_cannot_be_scored() -> None:
+    """Labels in another form than those of the fit, and weights that are none, are errors and no score of 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X.sum(axis=1) > 0, "yes", "no")
+    model = EmscoClassifier(stages="straight", max_stages=1, random_state=0).fit(X, y)
+    with pytest.raises(DataError, match=r"^y holds 0, 1, and none of the labels that the model was fitted with \('no', 'yes'\)"):
+        model.score(X, y == "yes")
+    assert model.score(X, np.where(np.arange(300) < 150, "other", y)) < 1
+    for weights, message in ((-1.0, "row 0: -1.0 is not a weight"), (np.nan, "row 0: nan is not"), ("x", "one number per row")):
+        with pytest.raises(DataError, match=message):
+            model.score(X, y, sample_weight=[weights] * 300)
+
+
+def test_dates_are_refused_with_what_to_make_of_them() -> None:
+    """Dates of numpy, of Python and of a frame, with a time zone or without."""
+    days = pd.Series(pd.date_range("2024-01-01", periods=300))
+    y = np.arange(300) % 2
+    for when in (days, days.dt.tz_localize("UTC"), days.to_numpy(), [None, *days.dt.date[1:]]):
+        with pytest.raises(DataError, match=r"column 'when' holds dates .*: make it a number, such as days since a date"):
+            EmscoClassifier().fit(pd.DataFrame({"a": np.arange(300.0), "when": when}), y)
+
+
+@pytest.mark.parametrize(
+    ("search", "advice"), [("exhaustive", "relax one of them"), ("evolve", "relax one of them, or search longer")]
+)
+def test_longer_searches_are_advised_where_they_may_help(search: Any, advice: str) -> None:
+    """A complete search has seen all designs: to search longer would find no other."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.where(X.sum(axis=1) > 0, "yes", "no")
+    model = EmscoClassifier(search=search, generations=2, population=10, stages="straight", max_cost=0.5, random_state=0)
+    with pytest.raises(SelectionError, match=f": {advice}$"):
+        model.fit(X, y)
+
+
+def test_groups_that_are_too_few_are_said(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """Two groups leave no test and certify rows: a warning says so, and a guarantee is refused with the reason."""
+    X, y = cancer
+    model = EmscoClassifier(max_stages=1, random_state=0)
+    with pytest.warns(FewGroupsWarning, match="^2 groups: too few for test and certify rows, of which there are none"):
+        model.fit(X, y, groups=np.arange(len(X)) % 2)
+    assert model.problem_.test is model.problem_.certify is None
+    with pytest.raises(
+        DesignError, match=r"there are no certify rows.*; of few groups, which are never divided, none may be left"
+    ):
+        model.export(tmp_path / "bundle", max_error=0.1)
+    with pytest.raises(DataError, match="are in one group, which is never divided"):
+        model.fit(X, y, groups=np.zeros(len(X)))
 
 
 def test_a_design_of_free_features_is_one_like_others(tmp_path: Path) -> None:

@@ -311,7 +311,9 @@ def test_interruption_while_the_first_generation_is_reported() -> None:
 def test_time_limit_is_checked(limit: Any) -> None:
     """A time limit that is not a number of seconds is refused before anything is evaluated."""
     landscape = random_landscape(4, 5, 0)
-    with pytest.raises(DesignError, match=r"time_limit is .*: expected a number of seconds, 0 or more, or None for no limit"):
+    with pytest.raises(
+        DesignError, match=r"time_limit is .*: expected a number of seconds, 0 or more; leave it out for no limit"
+    ):
         evolve_population(landscape, Settings(), seed=0, time_limit=limit)
     assert landscape.evaluated == 0
 

@@ -154,6 +154,8 @@ def test_labels_that_are_too_rare_to_score() -> None:
 def test_folds_that_cannot_be_made() -> None:
     """Too few groups or times for the folds asked for are named with their number."""
     target = np.array([0, 1] * 6)
+    with pytest.raises(DataError, match="1 group for 2 folds: give more groups, or a share to validation rows"):
+        make_folds(np.array([0, 1] * 3), 2, groups=np.zeros(6, dtype=np.intp), rng=rng(), labels="ab")
     with pytest.raises(DataError, match="2 groups for 3 folds: use fewer folds, or `folds=0`"):
         make_folds(target, 3, groups=np.arange(12) // 6, rng=rng(), labels="ab")
     with pytest.raises(DataError, match="time has 3 different values for 4 blocks: use fewer folds"):
@@ -445,6 +447,23 @@ def test_other_folds_are_another_division(case: str) -> None:
     moved = [before[row] != number for number, part in enumerate(other.parts) for row in part.scored.rows.tolist()]
     assert np.mean(moved) > 0.5
     assert other.data_digest() != problem.data_digest()
+
+
+@pytest.mark.parametrize("sizes", [(150, 150), (20, 30, 40, 50, 60, 100)])
+def test_groups_that_are_divided_in_one_way_have_no_other_folds(sizes: tuple[int, ...]) -> None:
+    """As many groups as folds, or groups of different sizes, which are dealt in their order: the same folds are not "again"."""
+    problem = make_problem(folds=2, groups=np.repeat(np.arange(len(sizes)), sizes))
+    assert not problem.has_other_folds
+    assert problem.with_other_folds() is problem
+
+
+def test_few_groups_have_other_folds_where_they_can() -> None:
+    """Three groups of one size are divided in two in three ways: no number gives the present one again."""
+    problem = make_problem(folds=2, groups=np.repeat(np.arange(3), 100))
+    present = {tuple(part.scored.rows.tolist()) for part in problem.parts}
+    for number in range(10):
+        other = problem.with_other_folds(number)
+        assert {tuple(part.scored.rows.tolist()) for part in other.parts} != present
 
 
 def test_time_and_one_split_have_no_other_folds() -> None:

@@ -68,6 +68,27 @@ def test_a_threshold_of_one_stays() -> None:
     assert ladder_thresholds((1.0, 1.0)) == [(1.0, 1.0)]
 
 
+@given(st.floats(0.5, 0.9999999), st.sampled_from([(), (1,)]))
+def test_a_ladder_reaches_down_from_every_threshold(threshold: float, rare: tuple[int, ...]) -> None:
+    """However high the search's threshold is, some step is near 0.6 or lower, or no further below it than 1.75 in log-odds."""
+    levels = ladder_thresholds((threshold, threshold), rare)
+    lowest = min(level[0] for level in levels)
+    assert lowest <= 0.8001
+    if threshold > 0.97:
+        assert lowest <= 0.63
+    assert all(level[1] <= level[0] for level in levels)
+
+
+def test_a_ladder_that_reaches_down_keeps_its_steps() -> None:
+    """Up to thresholds of 0.95 there are the usual twenty steps alone; above, they are all there, and coarser ones follow."""
+    for threshold in (0.7, 0.9, 0.95):
+        assert len(ladder_thresholds((threshold,) * 2)) <= 20
+    usual = {round(1 / (1 + math.exp(-(math.log(0.995 / 0.005) + step / 4))), 4) for step in range(-7, 13)}
+    levels = {level[0] for level in ladder_thresholds((0.995, 0.995))}
+    assert {step for step in usual if step <= 0.999} <= levels
+    assert sorted(levels - usual) == [0.5108, 0.6326, 0.7395, 0.8239, 0.8853, 0.9271, 0.9545]
+
+
 def test_figures_are_those_of_the_thresholds(problem: Problem, front: Front) -> None:
     """Every tuned design, fitted and counted by itself, has the figures that the ladder gave it."""
     ladder = ladder_front(problem, front)

@@ -312,7 +312,7 @@ def test_ready_tables_must_be_alike() -> None:
         ({"splits": Splits.from_names(["train"]), "shares": Shares()}, DesignError, "splits were given together with shares"),
         ({"splits": Splits.from_names(["train"] * 200)}, DesignError, "there are no validation rows, and no folds: give"),
         ({"groups": [1]}, DataError, r"groups has shape \(1,\) for 200 rows"),
-        ({"folds": 1}, DesignError, "folds is 1: expected 2 or more, 0 for one validation split, or None"),
+        ({"folds": 1}, DesignError, "folds is 1: expected 2 or more, or 0 for one validation split; leave it out"),
         ({"folds": -5}, DesignError, "folds is -5"),
         ({"folds": 2.5}, DesignError, "folds is 2.5"),
         ({"folds": True}, DesignError, "folds is True"),
@@ -450,5 +450,8 @@ def test_values_that_are_not_outliers_give_no_warning(largest: float, few: int) 
 
 def test_values_that_overflow_name_their_column() -> None:
     """The error of the encoder reaches the user, and names the row of the table."""
-    with pytest.raises(DataError, match=r"column 'size' holds \d values? too large.*the largest, in row \d+ of the table, is "):
+    with pytest.raises(
+        DataError,
+        match=r"column 'size' holds values too large.*in \d of 80 train rows; the largest of these, in row \d+ of the table, is ",
+    ):
         Problem.of(*make_outliers(1e200), threshold=0.8)

@@ -228,10 +228,10 @@ def test_a_label_with_too_few_rows() -> None:
     ("values", "message"),
     [
         ((0.5, 0.2, 0.2, 0.2), "is 1.1: together they must be 1"),
-        ((0.6, 0.6, 0.0, -0.2), "certify is -0.2: expected a number from 0 to 1"),
-        ((float("nan"), 0.2, 0.2, 0.2), "train is nan"),
-        (("0.4", 0.2, 0.2, 0.2), "train is '0.4'"),
-        ((0.0, 1.0, 0.0, 0.0), "train is 0: the search needs such rows"),
+        ((0.6, 0.6, 0.0, -0.2), "the certify share is -0.2: expected a number from 0 to 1"),
+        ((float("nan"), 0.2, 0.2, 0.2), "the train share is nan"),
+        (("0.4", 0.2, 0.2, 0.2), "the train share is '0.4'"),
+        ((0.0, 1.0, 0.0, 0.0), "the train share is 0: the search needs such rows"),
     ],
 )
 def test_bad_shares(values: Any, message: str) -> None:
