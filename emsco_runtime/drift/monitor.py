@@ -147,7 +147,8 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             detector.add_label(right=right)
             changed = detector.run_due_tests(1)
             labels = self._settings.manifest.labels
-            unknown = not right and _to_text(truth) not in map(_to_text, labels) and self._throttle.allows("truth", _LOG_EVERY_S)
+            is_label = right or any(_labels_match(one, truth) for one in labels)
+            unknown = not is_label and self._throttle.allows("truth", _LOG_EVERY_S)
         if unknown:
             known = ", ".join(map(str, labels))
             _log.warning("truth %s is no label of the bundle, which has %s: it counts as wrong", format_value(truth), known)

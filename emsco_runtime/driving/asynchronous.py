@@ -10,13 +10,15 @@ Exact semantics:
   a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
 - a decision that is cancelled cancels its outstanding calls, gives them a second to clean up, and is cancelled itself: that is
   never a failed feature, whatever the calls make of it. (A single async acquirer without limits runs in the decision's own task,
-  and has as long to clean up as it takes.)
+  since another one would take longer than most decisions. It has as long to clean up as it takes; and before Python 3.13, if it
+  catches the cancellation and goes on, so does the decision.)
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,6 +36,9 @@ from emsco_runtime.sources.guard import UNGUARDED
 from emsco_runtime.sources.pool import AcquirerPool
 
 __all__ = ["drive_async"]
+
+# Before, a TaskGroup within an acquirer may leave the count raised where nobody cancelled.
+_COUNTS_CANCELLATIONS = sys.version_info >= (3, 13)
 
 
 async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) -> Decision:
@@ -56,7 +61,7 @@ async def drive_async(steps: Walk, scorer: Scorer, item: Any, limits: Limits) ->
                     reply = [await outcome if call.is_async else reject_coroutine(outcome)]
                 except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature; a cancellation is not
                     reply = [Failed(error)]
-                if task is not None and task.cancelling() > cancelled_before:
+                if _COUNTS_CANCELLATIONS and task is not None and task.cancelling() > cancelled_before:
                     # The acquirer has caught the cancellation of this task, and returned or raised something else.
                     raise asyncio.CancelledError
             else:

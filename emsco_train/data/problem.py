@@ -371,9 +371,10 @@ class Problem:
     def with_other_folds(self, number: int = 0) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged where `has_other_folds` knows none.
 
-        Each number is a division of its own. Whoever chooses among many designs chooses by the luck of their folds, too. Figures
-        on other folds are free of that part: for the same designs on the same rows, they are a little lower, and nearer to the
-        truth. Raises `DataError` where a number draws no division that is another one; 0 always does.
+        Each number draws a division; of few groups, two numbers may draw the same (`division_of_folds` tells). Whoever chooses
+        among many designs chooses by the luck of their folds, too. Figures on other folds are free of that part: for the same
+        designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws no
+        division that is another one; 0 always does.
         """
         if not self._can_be_drawn_again():
             return self
@@ -444,6 +445,11 @@ class Problem:
         folds = [part.fold for part in self.parts if part.fold is not None]
         # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
         return len(folds) > 1 and all(len(fold.fitted) + len(fold.scored) == len(self.train) for fold in folds)
+
+    def division_of_folds(self, number: int) -> frozenset[tuple[int, ...]] | None:
+        """Return the rows of each fold as `with_other_folds` divides them, equal for the same division; None where it raises."""
+        drawn = self._draw_other_folds(number)
+        return None if drawn is None else _fold_sets(drawn)
 
     def _draw_other_folds(self, number: int) -> tuple[Fold, ...] | None:
         """Return folds that divide the rows in another way than those of this problem; None where none was drawn."""
@@ -608,9 +614,9 @@ def _refuse_one_group(groups: Ints) -> None:
         )
 
 
-def _fold_sets(folds: Iterable[Fold]) -> set[tuple[int, ...]]:
+def _fold_sets(folds: Iterable[Fold]) -> frozenset[tuple[int, ...]]:
     """Return the rows of each fold: equal for the same division, whatever the order of its folds."""
-    return {tuple(fold.scored.tolist()) for fold in folds}
+    return frozenset(tuple(fold.scored.tolist()) for fold in folds)
 
 
 def _restrict_fold(fold: Fold, rows: Ints) -> Fold:

@@ -15,7 +15,7 @@ import numpy as np
 
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
@@ -179,8 +179,10 @@ def make_splits(
         Share of each split. Plain: each label is divided to within one row, and every split gets at least one row of it; of a
         label with fewer rows than there are splits, the first ones get a row each.
     groups
-        One value per row: rows with equal values stay together. Groups are assigned largest first (equal sizes in random order),
-        each to the split that lacks most of the group's labels; a split that would otherwise miss a label comes first.
+        One value per row: rows with equal values stay together. The certify groups are a random sample, every group with the
+        same chance, as a guarantee needs it; those of a label with fewer groups than there are splits are left out of it. The
+        others are assigned largest first (equal sizes in random order), each to the split that lacks most of the group's labels;
+        a split that would otherwise miss a label comes first.
     time
         One number, date or ISO 8601 text per row: the earliest rows train, the latest certify. Equal times stay together, so
         shares are met as closely as they allow. Nothing is random, and labels are not balanced.
@@ -202,7 +204,7 @@ def make_splits(
     known = range(count) if labels is None else labels
     if groups is not None:
         codes = group_codes(groups, rows=len(target))
-        part = assign_groups(codes, target, count, np.array(shares.values()), rng)[codes]
+        part = _split_groups(codes, target, count, np.array(shares.values()), rng)[codes]
     elif time is not None:
         codes = time_codes(time, rows=len(target))
         part = cut_by_time(np.bincount(codes), np.array(shares.values()))[codes]
@@ -256,6 +258,33 @@ def _split_rows(target: Ints, labels: Sequence[Label], shares: Floats, rng: np.r
         rows = rng.permutation(np.flatnonzero(target == position))
         part[rows] = np.repeat(np.arange(len(shares)), counts)
     return part
+
+
+def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
+    """Return the split of each group: certify groups are drawn, the others are assigned so that the rest fits."""
+    certify = SPLITS.index("certify")
+    if not shares[certify]:
+        return assign_groups(codes, target, labels, shares, rng)
+    drawn = _draw_groups(codes, target, labels, shares, shares[certify], rng)
+    left = ~drawn[codes]
+    _, own = np.unique(codes[left], return_inverse=True)
+    others = np.where(np.arange(len(shares)) == certify, 0.0, shares)
+    split = np.full(len(drawn), certify, dtype=np.intp)
+    split[~drawn] = assign_groups(own, target[left], labels, others / others.sum(), rng)
+    return split
+
+
+def _draw_groups(codes: Ints, target: Ints, labels: int, shares: Floats, share: float, rng: np.random.Generator) -> Mask:
+    """Return which groups are drawn, each with the same chance, evenly over the sizes; none of a label that has too few."""
+    group_counts = np.bincount(codes * labels + target, minlength=(int(codes.max()) + 1) * labels).reshape(-1, labels)
+    has_label = group_counts > 0
+    scarce = has_label.sum(axis=0) < (shares > 0).sum()
+    order = rng.permutation(np.flatnonzero(~has_label[:, scarce].any(axis=1)))
+    order = order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
+    steps = np.floor(rng.random() + share * np.arange(len(order) + 1))
+    drawn = np.zeros(len(group_counts), dtype=np.bool_)
+    drawn[order[np.diff(steps) > 0]] = True
+    return drawn
 
 
 def assign_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:

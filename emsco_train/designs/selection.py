@@ -329,7 +329,7 @@ class Requirements(Constraints):
 
     def _other_searches(self) -> str:
         missing = self._missing_floor()
-        tuned = "" if missing is None else f", add a floor on {missing}, so that other thresholds are tried"
+        tuned = "" if missing is None else f", add a floor on {missing}, with which exports try other thresholds, too"
         if self.recall_labels:
             return (
                 f"Ask for less{tuned}, or search with a lower threshold of that label, with `objective='balanced'`, or with "

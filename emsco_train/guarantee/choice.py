@@ -158,7 +158,8 @@ def certify_design(
         evidence = _collect_evidence(fitters or ProblemFitters(problem), rows, design)
         return CertifiedDesign(design, certify(evidence, level), (design.id,))
 
-    return _use_certify_rows(problem, ledger, CertifyQuestion((design.id,), None, level), confidence, test).certificate
+    question = CertifyQuestion((design.id,), None, level, _count_drawn(rows))
+    return _use_certify_rows(problem, ledger, question, confidence, test).certificate
 
 
 def _rows_to_test(problem: Problem) -> Split:
@@ -194,7 +195,8 @@ def _choose_certified(
         full_cost=front.full_cost,
         requirements=criteria.requirements,
     )
-    question = CertifyQuestion(tuple(candidate.design.id for candidate in sequence), promise.to_limits(), promise.confidence)
+    ids = tuple(candidate.design.id for candidate in sequence)
+    question = CertifyQuestion(ids, promise.to_limits(), promise.confidence, _count_drawn(rows))
     test = partial(choose_in_sequence, sequence, rows=len(rows), promise=promise)
     certified = _use_certify_rows(problem, ledger, question, asked.confidence, test)
     reason = _describe_tests(certified, criteria.requirements, problem.validation.name)
@@ -224,6 +226,10 @@ def _use_certify_rows(
     return replace(certified, certificate=certified.certificate.model_copy(update=found))
 
 
+def _count_drawn(rows: Split) -> int | None:
+    return None if rows.groups is None else len(rows)
+
+
 def _count_repeated(problem: Problem) -> int | None:
     """Return how many certify rows occur again among those that designs were fitted and chosen on; None where few do."""
     if problem.certify is None or problem.may_repeat:
@@ -244,8 +250,10 @@ def _describe_tests(certified: CertifiedDesign, requirements: Requirements, spli
 
 
 def _collect_evidence(fitters: ProblemFitters, rows: Split, design: Design) -> Evidence:
-    """Return what a design does with the rows of a split."""
+    """Return what a design does with certify rows."""
     own = fitters.upgraded(design.upgrade)
+    # A row that weighs more than was stated refuses the certificate, whether it was drawn or not.
+    _weights(own.problem, own.problem.certify or rows)
     model = CascadeFitter.of(own.problem, own).fit(design.stages, design.thresholds)
     return _describe_decisions(own.problem, rows, design, evaluate_split(own.problem, model, rows))
 

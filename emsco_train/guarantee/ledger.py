@@ -47,11 +47,14 @@ class CertifyQuestion:
         The limits that are tested; None: bounds of the one design are asked for.
     confidence
         Of the tests.
+    drawn
+        How many rows are tested, where one of each group is drawn; None: all of them are.
     """
 
     designs: tuple[str, ...]
     promise: PromisedLimits | None
     confidence: float
+    drawn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class UseEntry(FileModel):
     confidence: float
     result: UseResult
     design: str | None
+    drawn: int | None = None
 
     @classmethod
     def of(cls, use: RecordedUse) -> UseEntry:
@@ -44,11 +45,13 @@ class UseEntry(FileModel):
             confidence=asked.confidence,
             result=use.result,
             design=use.design,
+            drawn=asked.drawn,
         )
 
     def to_use(self) -> RecordedUse:
         """Return the use."""
-        return RecordedUse(self.time, CertifyQuestion(self.designs, self.promise, self.confidence), self.result, self.design)
+        question = CertifyQuestion(self.designs, self.promise, self.confidence, self.drawn)
+        return RecordedUse(self.time, question, self.result, self.design)
 
 
 class LedgerFile(FileModel):

@@ -84,10 +84,9 @@ class TrainRequest:
             raise DesignError("`groups` and `time` were both given, and a group may span times: give one of them")
         if None not in names and self.shares is not None:
             raise DesignError("ready splits are not divided again: leave out the shares")
-        if None not in names and not self.folds and (self.columns.group or self.columns.time):
-            raise DesignError(
-                "ready splits are not divided again: leave out the group column and the time column, or use `folds=5`"
-            )
+        # Groups are needed all the same: a certificate counts each of them once.
+        if None not in names and not self.folds and self.columns.time:
+            raise DesignError("ready splits are not divided again: leave out the time column, or use `folds=5`")
 
 
 def parse_threshold(text: str) -> Threshold:

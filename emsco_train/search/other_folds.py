@@ -7,8 +7,7 @@ search has picked. The luck of the rows themselves stays. `benchmarks/choices.py
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -20,7 +19,6 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.precision import LabelSizes, Precision
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import DataError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import make_workbenches
 from emsco_train.search.recombination import distinct_sets
@@ -76,13 +74,16 @@ def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
     count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
     if not count or not problem.settings.is_logistic or not problem.has_other_folds:
         return ()
-    divisions = []
-    # The one with the number 0 is left for the figures of the bundle.
-    for number in range(1, count + 1):
-        # Of few groups, a number may draw no division that is another one.
-        with contextlib.suppress(DataError):
-            divisions.append(ProblemFitters(problem.with_other_folds(number)))
-    return tuple(divisions)
+    return tuple(ProblemFitters(problem.with_other_folds(number)) for number in _number_divisions(problem, count))
+
+
+def _number_divisions(problem: Problem, count: int) -> Iterable[int]:
+    """Return the numbers of different divisions; the one with the number 0 is left for the figures of the bundle."""
+    if problem.train.groups is None:
+        return range(1, count + 1)
+    # Of few groups, a number may draw no division that is another one, or one that was drawn before.
+    found = {problem.division_of_folds(number): number for number in range(count, -1, -1)}
+    return sorted(number for division, number in found.items() if division is not None and number)
 
 
 def find_near(front: Front, requirements: Requirements) -> list[Design]:

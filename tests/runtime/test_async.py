@@ -514,8 +514,11 @@ def test_cancelling_a_decision_cancels_its_sources() -> None:
 
 @pytest.mark.parametrize("answer", ["raise", "return"])
 @pytest.mark.parametrize("stages", [[["a"], ["b"]], [["a", "c"], ["b"]]])
-def test_a_source_that_catches_the_cancellation_does_not_undo_it(answer: str, stages: list[list[str]]) -> None:
+def test_a_source_that_catches_the_cancellation_does_not_undo_it(
+    answer: str, stages: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client turns the cancellation into an error of its own, or a value: no further stage is paid, and nothing is decided."""
+    monkeypatch.setattr(async_module, "_COUNTS_CANCELLATIONS", True)
     calls: list[str] = []
     received: list[Any] = []
     acquirers = Acquirers()
@@ -544,6 +547,26 @@ def test_a_source_that_catches_the_cancellation_does_not_undo_it(answer: str, st
     run(main())
     assert "b" not in calls
     assert received == []
+
+
+def test_a_source_whose_own_tasks_fail_cancels_nothing() -> None:
+    """An acquirer handles the failure of one of its tasks: asyncio cancels whoever waits for these, and that is over then."""
+    acquirers = Acquirers()
+
+    async def fail_soon() -> None:
+        await asyncio.sleep(0.001)
+        raise ConnectionError("down")
+
+    @acquirers.feature("a")
+    async def a(_item: Any) -> float:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail_soon())
+        except* ConnectionError:
+            pass
+        return 0.1
+
+    assert run(Cascade(make_bundle([["a"]]), acquirers).decide_async(None)).errors == ()
 
 
 def test_a_decision_in_a_task_that_was_cancelled_before() -> None:

@@ -94,6 +94,8 @@ def test_rich_text_and_attributes_that_are_shown_are_read() -> None:
     page = Mail.parse(b"Content-Type: text/html\n\n<img src=a.png alt=\"please buy\"><input value='this'> < now >")
     assert "please buy this" in page.text
     assert "< now >" in page.text
+    frame = Mail.parse(b"Content-Type: text/html\n\n<img/alt=please><iframe srcdoc='b&lt;b&gt;uy " + b"x " * 2000 + b"this'>")
+    assert {"please", "buy", "this"} <= set(frame.text.split())
 
 
 @pytest.mark.parametrize("body", [b" " * 5000 + b"<p>please buy this", b"<p>please buy \x01this" + b"." * 100])
@@ -247,6 +249,23 @@ UNREAD = [
 def test_what_was_not_read_is_noticed(message: Unread) -> None:
     """Beyond a limit, in a form that is not known, or in a text so long that it is only sampled."""
     assert not Mail.parse(message.raw).is_read_whole
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Type: text/plain; name=a.zip",
+        b"Content-Type: application/octet-stream; name=a.docx\nContent-Disposition: attachment; filename=a.zip",
+        b"Content-Type: application/octet-stream; name=a.txt\nContent-Disposition: attachment; filename=a.zip",
+        b"Content-Type: application/octet-stream",
+    ],
+)
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04 readable " * 200, b"xPK\x03\x04\x00\x01\x02", b"\0" * 257 + b"ustar\x00\x01\x02"]
+)
+def test_an_archive_is_noticed_whatever_it_is_called(head: bytes, content: bytes) -> None:
+    """By any of its names, or by how it begins, with something before it: what it holds was not read."""
+    assert not in_part(head, content).is_read_whole
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_data_whose_groups_have_changed_are_refused(tmp_path: Path) -> None:
 
 
 def test_ready_files(tmp_path: Path) -> None:
-    """Given as files, train and validation rows stay apart unless folds are asked for; then groups may be, too."""
+    """Given as files, train and validation rows stay apart unless folds are asked for; groups count for the certificate."""
     rows = [[str(number // 3), *row] for number, row in enumerate(wide_rows(200, 3))]
     header = ["client", "f0", "f1", "f2", "label"]
     paths = {"train": rows[:120], "validation": rows[120:]}
@@ -156,8 +156,17 @@ def test_ready_files(tmp_path: Path) -> None:
         options += [f"--{name}", write_rows(tmp_path / f"{name}.csv", header, part)]
     apart = run_successfully("emsco-train", *options, "--drop", "client", "--out", tmp_path / "apart")
     assert "splits   train 120, validation 80\ncosts" in apart
-    message = run_expecting_error(2, "emsco-train", *options, "--group-column", "client", "--out", tmp_path / "none")
-    assert "ready splits are not divided again: leave out the group column and the time column, or use --folds 5" in message
+    message = run_expecting_error(2, "emsco-train", *options, "--time-column", "client", "--out", tmp_path / "none")
+    assert "ready splits are not divided again: leave out the time column, or use --folds 5" in message
+    certify = write_rows(
+        tmp_path / "certify.csv", header, [[f"c{number // 4}", *row] for number, row in enumerate(wide_rows(80, 3))]
+    )
+    grouped = (*options, "--certify", certify, "--group-column", "client", "--out", tmp_path / "grouped")
+    assert "splits   train 120, validation 80, certify 80" in run_successfully("emsco-train", *grouped)
+    run_successfully("emsco-export", tmp_path / "grouped", "--out", tmp_path / "bundle")
+    certificate = read_bundle(tmp_path / "bundle").manifest.certificate
+    assert certificate is not None
+    assert (certificate.rows, certificate.drawn_from) == (20, 80)
     pooled = run_successfully("emsco-train", *options, "--group-column", "client", "--folds", 4, "--out", tmp_path / "pooled")
     assert "splits   train 200\nfolds    4, cross-fitted" in pooled
     assert open_run(tmp_path / "pooled").run.data.folds == 4

@@ -189,7 +189,7 @@ def test_selection_by_bounds_that_fails_says_what_helps() -> None:
         front.select(min_accuracy=0.98)
     # Other thresholds are tried where both have a floor.
     for floor, other in (("min_accuracy", "coverage"), ("min_coverage", "accuracy")):
-        with pytest.raises(SelectionError, match=f"Ask for less, add a floor on {other}, so that other thresholds are tried, or"):
+        with pytest.raises(SelectionError, match=f"add a floor on {other}, with which exports try other thresholds, too, or"):
             front.select(**{floor: 0.9999})
     with pytest.raises(SelectionError, match="Ask for less, or search with other thresholds"):
         front.select(min_accuracy=0.9999, min_coverage=0.9999)

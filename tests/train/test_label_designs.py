@@ -177,9 +177,9 @@ def test_floors_that_no_design_keeps() -> None:
     with pytest.raises(SelectionError, match="can be met alone, but not together") as caught:
         FRONT.select(min_recall={"fraud": 0.6}, min_accuracy_of={"fraud": 0.8}, sure=None)
     assert "Ask for less, or search" in str(caught.value)
-    with pytest.raises(SelectionError, match="add a floor on accuracy, so that other thresholds are tried"):
+    with pytest.raises(SelectionError, match="add a floor on accuracy, with which exports try other thresholds, too"):
         FRONT.select(min_recall={"fraud": 0.9}, sure=None)
-    with pytest.raises(SelectionError, match="add a floor on coverage, so that other thresholds are tried"):
+    with pytest.raises(SelectionError, match="add a floor on coverage, with which exports try other thresholds, too"):
         FRONT.select(min_accuracy_of={"fraud": 0.999}, sure=None)
     with pytest.raises(SelectionError, match=r"about [\d,]+ rows in place of 1,000 would do"):
         FRONT.select(min_recall={"fraud": 0.74})

@@ -29,13 +29,12 @@ class CharacterShares(NamedTuple):
     ----------
     capitals
         Which share of the letters are capitals, counted where upper and lower case differ.
-    digits, foreign
-        Which share of the characters are digits, and outside ASCII.
+    digits
+        Which share of the characters are digits.
     """
 
     capitals: float
     digits: float
-    foreign: float
 
     @classmethod
     def of(cls, text: str) -> CharacterShares:
@@ -44,7 +43,7 @@ class CharacterShares(NamedTuple):
         Examples
         --------
         >>> CharacterShares.of("AbCd 1é é2")
-        CharacterShares(capitals=0.3333333333333333, digits=0.2, foreign=0.2)
+        CharacterShares(capitals=0.3333333333333333, digits=0.2)
         """
         plain = text.encode("ascii", "ignore")
         others = Counter("" if len(plain) == len(text) else "".join(_BEYOND_ASCII.findall(text)))
@@ -54,11 +53,8 @@ class CharacterShares(NamedTuple):
             return len(plain) - len(plain.translate(None, members)) + found
 
         capitals = count(_UPPER, str.isupper)
-        return cls(
-            share(capitals, capitals + count(_LOWER, str.islower)),
-            share(count(_DIGITS, str.isdigit), len(text)),
-            share(len(text) - len(plain), len(text)),
-        )
+        letters = capitals + count(_LOWER, str.islower)
+        return cls(share(capitals, letters), share(count(_DIGITS, str.isdigit), len(text)))
 
 
 def entropy(text: str) -> float:

@@ -22,7 +22,7 @@ _LOOKED_AT: Final = 1_000
 _NO_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _NOT_IN_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/=\s]")
 # Lines of it, and not single words or a link in a footer.
-_RUN_LINE: Final = re.compile(rb"^[^\w\s]{0,5}([A-Za-z0-9+/]{4,})=*[^\w\s]{0,5}[ \t\r]*$", re.MULTILINE)
+_RUN_LINE: Final = re.compile(rb"^[^\w\s+/]{0,5}+([A-Za-z0-9+/]{4,}+)=*+[^\w\s]{0,5}+[ \t\r]*+$", re.MULTILINE)
 _LEAST_RUN: Final = 60
 _PADDING: Final = re.compile(rb"=+")
 _SOFT_BREAK: Final = re.compile(rb"=[ \t]{1,200}(?=\r?\n)")

@@ -26,7 +26,6 @@ __all__ = [
     "SUBJECT_CHARACTERS",
     "SUBJECT_WORDS",
     "TEXT_CHARACTERS",
-    "WORDS",
 ]
 
 RAW_BYTES: Final = 1_048_576
@@ -47,10 +46,8 @@ KNOWN_CHARACTERS: Final = 16_384
 """Characters of text, or of a page, up to which its words are known well enough to call a message ham."""
 SUBJECT_CHARACTERS: Final = 500
 """Characters of the subject."""
-WORDS: Final = 600
-"""Words that are compared with those of a language."""
-CHUNKS: Final = 56
-"""Pieces of the text whose words are all looked up, alone and in pairs: as many as `KNOWN_CHARACTERS` have."""
+CHUNKS: Final = 110
+"""Pieces of the text whose words are all looked up, alone and in pairs: as many as `KNOWN_CHARACTERS` of short words have."""
 CHUNK_WORDS: Final = 50
 """Words of such a piece: they are scored together, so that other text cannot outweigh them."""
 SAMPLE_WINDOWS: Final = 6
@@ -58,7 +55,7 @@ SAMPLE_WINDOWS: Final = 6
 SAMPLE_SPACING: Final = 350
 """Characters between these places in a long text: a few sentences in it do not go unnoticed."""
 SAMPLE_WORDS: Final = 10
-"""Words at each of them; all of them are one query of 64 clues."""
+"""Words at each of them."""
 FOOTER_WINDOWS: Final = 2
 """The same places in a footer."""
 SUBJECT_WORDS: Final = 48

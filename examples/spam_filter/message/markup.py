@@ -38,7 +38,7 @@ _HIDING: Final = re.compile(
 _HIDDEN_ATTRIBUTE: Final = re.compile(r"\shidden(?:[\s=/]|$)|\ssize=[\"']?(?:0|-[2-9])", re.IGNORECASE)
 _MOST_STYLE: Final = 400
 _SHOWN: Final = re.compile(
-    r"\s(?:alt|value|placeholder|label|srcdoc)\s{0,3}=\s{0,3}(?:\"([^\"]{2,2000})|'([^']{2,2000}))", re.IGNORECASE
+    r"[\s/](?:alt|value|placeholder|label|srcdoc)\s{0,3}=\s{0,3}(?:\"([^\"]+)|'([^']+)|([^\s\"'<>]+))", re.IGNORECASE
 )
 # Tags that end a word: a browser begins a new line or a new box there.
 _GAPS: Final = frozenset(
@@ -103,8 +103,12 @@ def split_page(source: str) -> PageText:
     target.append(text[at:])
     # What some readers see, or all where a pattern is wrong about what begins there.
     hidden.append(_TAG.sub(" ", left))
-    attributes = _TAG.sub(" ", " ".join(one[1] or one[2] for one in _SHOWN.finditer(text)))
-    return PageText(*(html.unescape(part) for part in ("".join(visible), "".join(hidden), attributes)))
+    attributes = html.unescape(" ".join(one[1] or one[2] or one[3] for one in _SHOWN.finditer(text)))
+    return PageText(html.unescape("".join(visible)), html.unescape("".join(hidden)), _TAG.sub(_gap, attributes))
+
+
+def _gap(tag: re.Match[str]) -> str:
+    return " " if (tag[2] or "").lower() in _GAPS else ""
 
 
 def strip_tags(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -22,8 +23,9 @@ _PAGES: Final = ("text/html", "text/enriched", "text/richtext")
 _SEALED: Final = ("application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef")
 # A name that lets a mail program, or what it hands a file to, show it as text, whatever else is said of it.
 _TEXT_NAME: Final = re.compile(r"\.(?:x?html?|shtml|mht|mhtml|svg|xml|txt|text|eml|msg|ics|vcf)$", re.IGNORECASE)
-# Archives, by how they begin; so do the documents of offices, which are told by their names.
-_ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"Rar!", b"7z\xbc\xaf", b"BZh", b"MSCF", b"\xfd7zXZ")
+# Archives, by their names or by how they begin; so do the documents of offices, which are told by their names.
+_ARCHIVE_NAME: Final = re.compile(r"\.(?:zipx?|t?gz|bz2?|t?xz|7z|rar|tar|cab|arj|lzh|ace|iso|img|jar|z)$", re.IGNORECASE)
+_ARCHIVE: Final = re.compile(rb"(?:\x1f\x8b|Rar!|7z\xbc\xaf|BZh|MSCF|\xfd7zXZ)|.{257}ustar|.{0,500}PK\x03\x04", re.DOTALL)
 _OFFICE_NAME: Final = re.compile(r"\.(?:doc[mx]|dot[mx]|xls[bmx]|pp[st][mx]|od[gpst]|epub|pages|numbers|key)$", re.IGNORECASE)
 _MESSAGES: Final = ("message/rfc822", "message/global", "message/news")
 _PLAIN_ENCODINGS: Final = ("", "7bit", "8bit", "binary")
@@ -213,13 +215,11 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     attached = disposition.startswith("attachment") or not is_text
     encoding = _encoding_of(head)
     reads_as: Literal["html", "plain", ""] = "html" if kind in _PAGES else "plain"
-    sealed = kind in _SEALED
+    names = _names_of(head, declared)
     if not is_text or (declared and "/" not in declared.partition(";")[0]):
-        names = _names_of(head, declared)
         # Not by its kind: mail programs go by the name and the content, too, and the sender chooses all three.
         reads_as = _look_at(body, encoding, is_named_text=any(map(_TEXT_NAME.search, names)))
-        is_office = any(map(_OFFICE_NAME.search, names)) if names else kind.startswith("application/vnd.")
-        sealed = sealed or (not reads_as and not is_office and decode_transfer(body[:200], encoding).startswith(_ARCHIVES))
+    sealed = kind in _SEALED or _is_archive(kind, names, body, encoding)
     breaks = _line_breaks_of(kind, declared)
     return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, sealed, breaks, body)
 
@@ -229,6 +229,14 @@ def _names_of(head: HeaderBlock, declared: str) -> list[str]:
     disposition = head.get("content-disposition")
     found = [parameter(declared, "name"), parameter(declared, "name*"), parameter(disposition, "filename")]
     return [name.strip() for name in (*found, parameter(disposition, "filename*")) if name.strip()]
+
+
+def _is_archive(kind: str, names: Sequence[str], body: bytes, encoding: str) -> bool:
+    """Return whether a part is an archive by any of its names, or by how it begins; not a document of an office."""
+    if any(map(_ARCHIVE_NAME.search, names)):
+        return True
+    is_office = all(map(_OFFICE_NAME.search, names)) if names else kind.startswith("application/vnd.")
+    return not is_office and _ARCHIVE.match(decode_transfer(body[:_LOOKED_AT], encoding)) is not None
 
 
 def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]:
