@@ -538,7 +538,7 @@ def test_what_must_be_given(tmp_path: Path) -> None:
     )
     alone = ["--train", "t.csv", "--threshold", "0.8", "--out", "run"]
     assert "give --data TABLE, or at least --train and --validation" in run_expecting_error(2, "emsco-train", *alone)
-    message = run_expecting_error(2, "emsco-train", *alone, "--validation", "v.csv", "--group-column", "who")
+    message = run_expecting_error(2, "emsco-train", *alone, "--validation", "v.csv", "--time-column", "when")
     assert "ready splits are not divided again" in message
 
 

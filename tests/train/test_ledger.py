@@ -106,6 +106,7 @@ def test_the_file_is_plain(tmp_path: Path) -> None:
         "confidence": 0.975,
         "result": "certified",
         "design": "ba9876543210",
+        "drawn": None,
     }
     assert "certify.json" not in RunFolder(tmp_path).read().files
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["certify.json", "front.csv", "run.json"]

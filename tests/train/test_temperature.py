@@ -318,6 +318,8 @@ def test_the_commands_calibrate(mixed: MixedTable, tmp_path: Path) -> None:
     assert "calibrated   stage 1: temperature " in shown
     assert " before, " in shown
     assert "log loss before, after" in write_report(run).read_text()
-    refused = run_expecting_error(1, "emsco-train", *mixed.options(), "--folds", 0, "--calibrate", "temperature", "--out", bundle)
+    refused = run_expecting_error(
+        1, "emsco-train", *mixed.options(), "--folds", 0, "--calibrate", "temperature", "--out", tmp_path / "none"
+    )
     assert "--calibrate needs cross-fitted scores" in refused
     assert "--folds 5" in refused
