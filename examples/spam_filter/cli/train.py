@@ -56,9 +56,9 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--attacked-share",
         type=float,
-        default=0.75,
+        default=1.0,
         metavar="N",
-        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (0.75)",
+        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (1)",
     )
     add("--ham-threshold", type=float, default=0.96, metavar="P", help="confidence needed to call a message ham (0.96)")
     add("--spam-threshold", type=float, default=0.997, metavar="P", help="confidence needed to call it spam (0.997)")

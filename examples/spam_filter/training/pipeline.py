@@ -87,7 +87,7 @@ class TrainingSettings:
     split: SplitBy = "families"
     own_domains: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
-    attacked_share: float = 0.75
+    attacked_share: float = 1.0
     max_stages: int = 4
     population: int = 120
     generations: int = 60
