@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import gzip
 import io
 import json
@@ -22,6 +23,8 @@ from emsco_runtime import Bundle, Cascade, write_bundle
 from emsco_runtime.bundle.manifest import Feature, WeightedCounts
 from emsco_runtime.cli import inspect, run as run_rows
 from emsco_runtime.cli.console import RowProgress, run_command
+from emsco_runtime.support import files as files_module
+from emsco_runtime.support.files import open_output, replace_file
 from emsco_runtime.testing import make_bundle, sample_bundle
 from tests.processes import BIN, run
 
@@ -304,6 +307,25 @@ def test_run_reads_long_fields(bundle: Path, tmp_path: Path) -> None:
         assert f"rows       {count}" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
 
 
+def test_an_error_of_the_disk_has_the_name_of_the_file(tmp_path: Path) -> None:
+    """A write that fails does not know its file; an error of something else that is done meanwhile stays as it was."""
+    for number, name in ((errno.ENOSPC, str(tmp_path / "out")), (errno.ENOENT, None)):
+        with pytest.raises(OSError, match="no") as caught, replace_file(tmp_path / "out"):
+            raise OSError(number, "no")
+        assert caught.value.filename == name
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_without_a_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where standard output was closed, no file is taken for it."""
+    monkeypatch.setattr(files_module, "_STDOUT", 99_999)
+    (tmp_path / "out").touch()
+    with open_output(tmp_path / "out") as file:
+        file.write("done")
+    assert (tmp_path / "out").read_text() == "done"
+
+
+@pytest.mark.uncounted
 def test_run_names_the_file_that_does_not_fit_on_the_disk(bundle: Path, tmp_path: Path) -> None:
     """A disk that is full is told from a full standard output by the name in the message."""
     rows = write_csv(tmp_path / "rows.csv", "size,links,reputation\n" + "3,0,0\n" * 5000)
