@@ -674,10 +674,10 @@ def test_a_coroutine_from_a_plain_function_is_refused_alone_and_in_company() -> 
     async def late(item: Any) -> float:
         return 1.0
 
-    for names in (["a"], ["a", "b"]):
+    for names, together in ((["a"], False), (["a", "b"], False), (["a", "b"], True)):
         acquirers = Acquirers()
-        for name in names:
-            acquirers.feature(name)(lambda item: late(item))  # noqa: PLW0108 - the point of the test
+        for register in [acquirers.features(*names)] if together else map(acquirers.feature, names):
+            register(lambda item: late(item))  # noqa: PLW0108 - the point of the test
         cascade = Cascade(make_bundle([names]), acquirers, on_failure="reject")
         for decision in (run(cascade.decide_async(None)), cascade.decide(None), cascade.decide_many([None])[0]):
             assert decision.errors[0].kind == "wrong_type"
