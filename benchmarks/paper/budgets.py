@@ -6,18 +6,18 @@ rows choose the design that answers best for at most that many features on avera
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from emsco_runtime.bundle.rule import accept_rows
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.baselines.fitted import FittedCascade
 from emsco_train.baselines.greedy_order import select_within
 from emsco_train.data.labelled_rows import Split
 from emsco_train.models.cascade_model import CascadeFitter
-from emsco_train.models.evaluation import evaluate
-from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.evaluation import evaluate, run_stages
+from emsco_train.models.fitted_set import ProblemFitters, StageDecisions
 from paper.alternatives import make_problem, search
 from paper.figures import fit_emsco
 from paper.tasks import Plan, measure_missing
@@ -77,7 +77,7 @@ class _Scored:
     """The scores of a cascade for some rows, once for all thresholds: by stage [rows, labels], and the sizes of their sets."""
 
     probabilities: tuple[Floats, ...]
-    sizes: Ints
+    sizes: Sequence[float]
     target: Ints
 
     @classmethod
@@ -85,12 +85,17 @@ class _Scored:
         """Score the rows of a split."""
         assert split is not None
         found = evaluate(cascade.model, split.codes[:, cascade.positions])
-        return cls(found.probabilities, np.cumsum([len(stage.acquire) for stage in cascade.model.stages]), split.target)
+        sizes = tuple(itertools.accumulate(len(stage.acquire) for stage in cascade.model.stages))
+        return cls(found.probabilities, sizes, split.target)
 
     def answer_all(self, threshold: float) -> tuple[float, float]:
         """Return the accuracy where the last stage answers what it would reject, and the mean number of features."""
-        confident = np.stack([stage.max(axis=1) >= threshold for stage in self.probabilities])
-        confident[-1] = True
-        leaves_at = confident.argmax(axis=0)
-        answers = np.stack([stage.argmax(axis=1) for stage in self.probabilities])[leaves_at, np.arange(len(self.target))]
-        return float((answers == self.target).mean()), float(self.sizes[leaves_at].mean())
+        *early, last = self.probabilities
+        stages = [_accept(scores, threshold) for scores in early] + [_accept(last, 0.0)]
+        found = run_stages(stages, self.sizes)
+        return float((found.label == self.target).mean()), float(found.cost.mean())
+
+
+def _accept(scores: Floats, threshold: float) -> StageDecisions:
+    label, _, confident, _ = accept_rows(scores, [threshold] * scores.shape[1])
+    return StageDecisions(scores, label, confident)

@@ -265,7 +265,7 @@ def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
     certify = SPLITS.index("certify")
     if not shares[certify]:
         return assign_groups(codes, target, labels, shares, rng)
-    drawn = _draw_groups(codes, target, labels, shares, shares[certify], rng)
+    drawn = _draw_groups(_count_labels(codes, target, labels), shares[certify], int((shares > 0).sum()), rng)
     left = ~drawn[codes]
     _, own = np.unique(codes[left], return_inverse=True)
     others = np.where(np.arange(len(shares)) == certify, 0.0, shares)
@@ -274,13 +274,11 @@ def _split_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
     return split
 
 
-def _draw_groups(codes: Ints, target: Ints, labels: int, shares: Floats, share: float, rng: np.random.Generator) -> Mask:
+def _draw_groups(group_counts: Ints, share: float, splits: int, rng: np.random.Generator) -> Mask:
     """Return which groups are drawn, each with the same chance, evenly over the sizes; none of a label that has too few."""
-    group_counts = np.bincount(codes * labels + target, minlength=(int(codes.max()) + 1) * labels).reshape(-1, labels)
     has_label = group_counts > 0
-    scarce = has_label.sum(axis=0) < (shares > 0).sum()
-    order = rng.permutation(np.flatnonzero(~has_label[:, scarce].any(axis=1)))
-    order = order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
+    scarce = has_label.sum(axis=0) < splits
+    order = _largest_first(np.flatnonzero(~has_label[:, scarce].any(axis=1)), group_counts, rng)
     steps = np.floor(rng.random() + share * np.arange(len(order) + 1))
     drawn = np.zeros(len(group_counts), dtype=np.bool_)
     drawn[order[np.diff(steps) > 0]] = True
@@ -289,17 +287,14 @@ def _draw_groups(codes: Ints, target: Ints, labels: int, shares: Floats, share: 
 
 def assign_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: np.random.Generator) -> Ints:
     """Return the split of each group."""
-    groups = int(codes.max()) + 1
-    group_counts = np.bincount(codes * labels + target, minlength=groups * labels).reshape(groups, labels)
+    group_counts = _count_labels(codes, target, labels)
     # In shares of a label, so that a rare label counts as much as a common one.
     wanted = group_counts / np.maximum(group_counts.sum(axis=0), 1)
     deficit = np.repeat(shares[:, None], labels, axis=1)
     lacks_label = np.repeat(shares[:, None] > 0, labels, axis=1)
     groups_left = (group_counts > 0).sum(axis=0)
-    order = rng.permutation(groups)
-    order = order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
-    split = np.empty(groups, dtype=np.intp)
-    for group in order:
+    split = np.empty(len(group_counts), dtype=np.intp)
+    for group in _largest_first(np.arange(len(group_counts)), group_counts, rng):
         present = group_counts[group] > 0
         urgent = present & (lacks_label.sum(axis=0) >= groups_left)
         priority = deficit @ wanted[group] + 2.0 * (lacks_label & urgent).sum(axis=1)
@@ -309,6 +304,17 @@ def assign_groups(codes: Ints, target: Ints, labels: int, shares: Floats, rng: n
         lacks_label[chosen] &= ~present
         groups_left -= present
     return split
+
+
+def _count_labels(codes: Ints, target: Ints, labels: int) -> Ints:
+    """Return the rows of each label in each group [groups, labels]."""
+    return np.bincount(codes * labels + target, minlength=(int(codes.max()) + 1) * labels).reshape(-1, labels)
+
+
+def _largest_first(groups: Ints, group_counts: Ints, rng: np.random.Generator) -> Ints:
+    """Return groups by size, equal sizes in random order."""
+    order = rng.permutation(groups)
+    return order[np.argsort(-group_counts.sum(axis=1)[order], kind="stable")]
 
 
 def cut_by_time(sizes: Ints, shares: Floats) -> Ints:

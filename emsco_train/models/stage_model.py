@@ -109,7 +109,7 @@ class StageFitter:
     def fit(self, columns: Ints) -> StageModel:
         """Fit the model of one stage, whose inputs are these columns, in this order."""
         if self._fits is None:
-            return self._fit_classifier(columns)
+            return self._fit_once(columns)
         chosen = np.zeros((1, self._encoded.shape[1]), dtype=np.bool_)
         chosen[0, columns] = True
         return self._fits.fit(chosen, workers=1).model(0, columns)
@@ -120,7 +120,7 @@ class StageFitter:
             raise DesignError(f"{self._settings.make_classifier()!r} is fitted one set at a time")
         return self._fits.fit(sets, workers)
 
-    def _fit_classifier(self, columns: Ints) -> ClassifierModel:
+    def _fit_once(self, columns: Ints) -> ClassifierModel:
         key = columns.tobytes()
         if key in self._boosted:
             return self._boosted[key]

@@ -18,10 +18,10 @@ from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
 from emsco_train.search.search_rows import choose_search_rows
-from emsco_train.search.settings import limit_stages, pinned_positions
+from emsco_train.search.settings import Settings, limit_stages, pinned_positions
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
-__all__ = ["PreparedRun", "prepare"]
+__all__ = ["PreparedRun", "prepare", "resolve_settings"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +51,8 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     _check_names(source)
     request, adapted = _adapt_to_small_table(request, source)
     findings += adapted
-    # Before the rows are encoded, which may take long; training does the same.
-    replace(request.settings, pinned=pinned_positions(request.pinned, source.table.names)).resolved(len(source.table.names))
+    # Before the rows are encoded, which may take long.
+    resolve_settings(request, source.table.names)
     on_phase(Phase("dividing and encoding the rows"))
     with record_warnings(findings), _name_rows(source):
         problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
@@ -69,6 +69,13 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
             )
     search_rows = choose_search_rows(problem, request.max_search_rows, request.method)
     return PreparedRun(request, source, problem, tuple(findings), search_rows)
+
+
+def resolve_settings(request: TrainRequest, names: Sequence[str]) -> Settings:
+    """Return the settings of the search for these features; raise for pins that are none of them, and for too many stages."""
+    settings = replace(request.settings, pinned=pinned_positions(request.pinned, names))
+    settings.resolved(len(names))
+    return settings
 
 
 def _check_names(source: Source) -> None:

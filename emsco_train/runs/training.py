@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.front import Front
@@ -18,14 +18,14 @@ from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
 from emsco_train.runs.labels_file import LabelsFile
 from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
-from emsco_train.runs.preparation import PreparedRun
+from emsco_train.runs.preparation import PreparedRun, resolve_settings
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
 from emsco_train.runs.table_findings import format_findings
 from emsco_train.runs.warm_start import read_start
 from emsco_train.search.genetic.checkpoint import Checkpoints
 from emsco_train.search.progress import Progress
-from emsco_train.search.settings import Settings, pinned_positions
+from emsco_train.search.settings import Settings
 from emsco_train.search.sweep import join_fronts, search_thresholds
 from emsco_train.support.numbers import worker_count
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
@@ -88,8 +88,7 @@ def train(
         The lines of check.txt, if not those that `format_findings` gives.
     """
     problem, jobs = prepared.problem, worker_count(prepared.request.jobs)
-    settings = replace(prepared.request.settings, pinned=pinned_positions(prepared.request.pinned, problem.names))
-    settings.resolved(len(problem.names))
+    settings = resolve_settings(prepared.request, problem.names)
     start = None if prepared.request.start is None else read_start(prepared.request.start, problem.names)
     folder = RunFolder(out)
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}

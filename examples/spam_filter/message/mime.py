@@ -215,11 +215,13 @@ def _leaf(head: HeaderBlock, kind: str, declared: str, body: bytes) -> Part:
     attached = disposition.startswith("attachment") or not is_text
     encoding = _encoding_of(head)
     reads_as: Literal["html", "plain", ""] = "html" if kind in _PAGES else "plain"
-    names = _names_of(head, declared)
+    names, start = _names_of(head, declared), decode_transfer(body[:_LOOKED_AT], encoding)
     if not is_text or (declared and "/" not in declared.partition(";")[0]):
         # Not by its kind: mail programs go by the name and the content, too, and the sender chooses all three.
-        reads_as = _look_at(body, encoding, is_named_text=any(map(_TEXT_NAME.search, names)))
-    sealed = kind in _SEALED or _is_archive(kind, names, body, encoding)
+        is_named_text = any(map(_TEXT_NAME.search, names))
+        # Mostly its beginning shows what it is; there may be space, or something else, before it.
+        reads_as = _look_at(start) or _look_at(decode_transfer(body[:PART_BYTES], encoding), is_named_text=is_named_text)
+    sealed = kind in _SEALED or _is_archive(kind, names, start)
     breaks = _line_breaks_of(kind, declared)
     return Part(kind, reads_as, parameter(declared, "charset"), encoding, attached, sealed, breaks, body)
 
@@ -231,12 +233,12 @@ def _names_of(head: HeaderBlock, declared: str) -> list[str]:
     return [name.strip() for name in (*found, parameter(disposition, "filename*")) if name.strip()]
 
 
-def _is_archive(kind: str, names: Sequence[str], body: bytes, encoding: str) -> bool:
+def _is_archive(kind: str, names: Sequence[str], start: bytes) -> bool:
     """Return whether a part is an archive by any of its names, or by how it begins; not a document of an office."""
     if any(map(_ARCHIVE_NAME.search, names)):
         return True
     is_office = all(map(_OFFICE_NAME.search, names)) if names else kind.startswith("application/vnd.")
-    return not is_office and _ARCHIVE.match(decode_transfer(body[:_LOOKED_AT], encoding)) is not None
+    return not is_office and _ARCHIVE.match(start) is not None
 
 
 def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]:
@@ -247,23 +249,15 @@ def _line_breaks_of(kind: str, declared: str) -> Literal["flowed", "folded", ""]
     return "flowed" if is_flowed and parameter(declared, "delsp").lower() == "yes" else ""
 
 
-def _look_at(body: bytes, encoding: str, *, is_named_text: bool) -> Literal["html", "plain", ""]:
-    """Return what kind of text a body is; an empty string if it is none."""
-    # Mostly its beginning shows that; there may be space, or something else, before it.
-    start = decode_transfer(body[:_LOOKED_AT], encoding).lstrip()[:_LOOKED_AT]
-    if start and _is_text(start):
-        return "html" if _is_page(start) else "plain"
-    content = decode_transfer(body[:PART_BYTES], encoding).strip()
+def _look_at(content: bytes, *, is_named_text: bool = False) -> Literal["html", "plain", ""]:
+    """Return what kind of text some content is; an empty string if it is none."""
+    content = content.lstrip()
     if not content or not (is_named_text or _is_text(content)):
         return ""
-    return "html" if _is_page(content) else "plain"
+    return "html" if _PAGE.search(content.translate(None, _CONTROL)) else "plain"
 
 
 def _is_text(content: bytes) -> bool:
     controls = len(content) - len(content.translate(None, _CONTROL))
     is_binary = controls > _MAX_CONTROL_SHARE * len(content) and not content.startswith(_BYTE_ORDER_MARKS)
     return not is_binary and not content.startswith(_DOCUMENTS)
-
-
-def _is_page(content: bytes) -> bool:
-    return _PAGE.search(content.translate(None, _CONTROL)) is not None
