@@ -31,7 +31,7 @@ from emsco_runtime.driving.timeouts import wait_for_call_async
 from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk, ends_item
 from emsco_runtime.sources.guard import UNGUARDED
 from emsco_runtime.sources.pool import AcquirerPool
 
@@ -140,7 +140,7 @@ class _StageTasks:
             return
         place = self.tasks[task]
         outcome = self.outcomes[place] = task.result()
-        if not self.remaining or (isinstance(outcome, Failed) and self.calls[place].policy != "default"):
+        if not self.remaining or ends_item(self.calls[place], outcome):
             self.waiter.set_result(None)
 
 
@@ -175,7 +175,7 @@ def _call_in_loop_thread(stage_tasks: _StageTasks, places: Iterable[int], item: 
             stage_tasks.add(asyncio.get_running_loop().create_task(_call_guarded(guarded, limits)), place)
             continue
         outcome = stage_tasks.outcomes[place] = guarded.run()
-        if isinstance(outcome, Failed) and guarded.call.policy != "default":
+        if ends_item(guarded.call, outcome):
             return False
     return True
 

@@ -14,7 +14,7 @@ from emsco_runtime.driving.item_inputs import Limits
 from emsco_runtime.driving.pooled import call_for_each, call_with_limits
 from emsco_runtime.engine.plan import AcquireRequest, Call, Plan
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Request, ScoreRequest, Walk
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Request, ScoreRequest, Walk, ends_item
 from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.sources.guard import UNGUARDED
 
@@ -59,7 +59,7 @@ def _acquire_many(requests: Mapping[int, AcquireRequest], items: Sequence[Any], 
         going = [index for index in items_by_rank[rank] if index not in ended]
         for index, outcome in zip(going, _call_acquirer(call, [items[index] for index in going], limits), strict=True):
             outcomes[index].append(outcome)
-            if outcome is NOT_DONE or (isinstance(outcome, Failed) and call.policy != "default"):
+            if outcome is NOT_DONE or ends_item(call, outcome):
                 ended.add(index)
     return {index: Expired(found) if found and found[-1] is NOT_DONE else found for index, found in outcomes.items()}
 

@@ -9,7 +9,7 @@ from typing import Any
 from emsco_runtime.decision import Decision
 from emsco_runtime.engine.plan import AcquireRequest, Plan
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import Failed, Walk, walk
+from emsco_runtime.engine.walk import Failed, Walk, ends_item, walk
 
 __all__ = ["drive", "drive_one"]
 
@@ -54,7 +54,7 @@ def _acquire(request: AcquireRequest, item: Any) -> list[Any]:
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed feature
             failed = request.calls[len(outcomes)]
             append(Failed(error))
-            if failed.policy != "default":
+            if ends_item(failed, outcomes[-1]):
                 break
             remaining = request.functions[len(outcomes) :]
     return outcomes

@@ -27,7 +27,7 @@ from emsco_runtime.driving.one import drive
 from emsco_runtime.driving.timeouts import wait_for_call
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, Walk
+from emsco_runtime.engine.walk import NOT_DONE, Expired, Walk, ends_item
 
 __all__ = ["call_for_each", "call_with_limits", "drive_pooled"]
 
@@ -46,7 +46,7 @@ def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
         if outcome is NOT_DONE:
             return Expired(outcomes)
         outcomes.append(outcome)
-        if isinstance(outcome, Failed) and call.policy != "default":
+        if ends_item(call, outcome):
             break
     return outcomes
 
@@ -77,7 +77,7 @@ def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
             if outcome is NOT_DONE:
                 return Expired([other.outcome for other in begun])
             outcomes.append(outcome)
-            if isinstance(outcome, Failed) and guarded.call.policy != "default":
+            if ends_item(guarded.call, outcome):
                 break
     return outcomes
 

@@ -32,7 +32,7 @@ from emsco_runtime.support.arrays import Floats
 from emsco_runtime.support.formatting import describe_error
 from emsco_runtime.support.frozen_dict import FrozenDict
 
-__all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "RawValues", "Request", "ScoreRequest", "Walk", "walk"]
+__all__ = ["NOT_DONE", "Expired", "Failed", "NotDone", "RawValues", "Request", "ScoreRequest", "Walk", "ends_item", "walk"]
 
 _NEVER = math.inf
 _NO_NAMES: tuple[str, ...] = ()
@@ -52,6 +52,11 @@ class Failed:
     """What a driver sends in place of a value if a call raised."""
 
     error: Exception
+
+
+def ends_item(call: Call, outcome: Any) -> bool:
+    """Return whether this outcome of a call ends the item, so that what its stage would acquire after it would only cost."""
+    return isinstance(outcome, Failed) and call.policy != "default"
 
 
 class NotDone:

@@ -28,7 +28,7 @@ from emsco_runtime.driving.pooled import call_with_limits
 from emsco_runtime.engine.binding import bind
 from emsco_runtime.engine.plan import AcquireRequest, Call, ItemKeyReader
 from emsco_runtime.engine.scorer import Scorer
-from emsco_runtime.engine.walk import Failed, RawValues, walk
+from emsco_runtime.engine.walk import RawValues, ends_item, walk
 from emsco_runtime.errors import InputError
 from emsco_runtime.observing.recording import RecordedItem
 from emsco_runtime.sources.guard import CachedOutcome
@@ -256,8 +256,7 @@ class Shadow(PickledBySettings[_Settings]):
             outcomes: list[Any] = []
             for call in request.calls:
                 outcomes.append(self._outcome(call.names[0], recorded, values, may_acquire=may_acquire))
-                # A failure that ends the item, as in the drivers: what comes after it is not asked for.
-                if isinstance(outcomes[-1], Failed) and call.policy != "default":
+                if ends_item(call, outcomes[-1]):
                     break
             return outcomes
 
