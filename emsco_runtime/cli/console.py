@@ -31,8 +31,11 @@ def run_command(name: str, action: Callable[[], None]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     # Text may be long, as it may where pyarrow reads it; the csv module stops at 131,072 characters.
     csv.field_size_limit(_LONGEST_FIELD)
+    from emsco_runtime.support.interrupts import terminate_as_interrupt  # noqa: PLC0415 - heavy, and --help does not need it
+
     try:
-        action()
+        with terminate_as_interrupt():
+            action()
         if sys.stdout is not None:
             sys.stdout.flush()
     except EmscoError as error:

@@ -1,4 +1,4 @@
-"""Ctrl-C while threads work.
+"""Ctrl-C while threads work, and SIGTERM, which ends a command as Ctrl-C does.
 
 Python raises KeyboardInterrupt between any two lines, those of `concurrent.futures` and `threading` too. There it may leave a
 lock taken that a worker then waits for forever, or be dropped with the weak reference that was just cleared: of a hundred
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["defer_interrupts"]
+__all__ = ["defer_interrupts", "terminate_as_interrupt"]
 
 _DEFAULT_HANDLER = signal.default_int_handler
 
@@ -65,6 +65,41 @@ def defer_interrupts(stop: NDArray[np.int64]) -> Iterator[None]:
 
 
 @contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM, by which schedulers and containers end a process, do in this block what Ctrl-C does.
+
+    A search then writes what it has found, and no temporary file is left behind. Nothing is changed in other threads, where the
+    program handles SIGTERM itself, and where Ctrl-C is ignored, as by a shell's background jobs.
+
+    Examples
+    --------
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    >>> try:
+    ...     with terminate_as_interrupt():
+    ...         signal.raise_signal(signal.SIGTERM)
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    interrupted
+    >>> _ = signal.signal(signal.SIGINT, before)
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if not in_main_thread or not is_default:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(_signum: int, _frame: object) -> None:
+    # Not by KeyboardInterrupt itself: a block that defers Ctrl-C defers this, too.
+    signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
 def _signals_noticed(stop: NDArray[np.int64]) -> Iterator[None]:
     """Set `stop` from a thread as soon as an interrupt comes.
 
@@ -87,5 +122,5 @@ def _signals_noticed(stop: NDArray[np.int64]) -> Iterator[None]:
 
 def _watch_signals(pipe: int, stop: NDArray[np.int64]) -> None:
     while numbers := os.read(pipe, 64):
-        if signal.SIGINT in numbers:
+        if signal.SIGINT in numbers or (signal.SIGTERM in numbers and signal.getsignal(signal.SIGTERM) is _interrupt):
             stop[0] = 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from emsco_runtime.support.interrupts import defer_interrupts
+from emsco_runtime.support.interrupts import defer_interrupts, terminate_as_interrupt
 
 pytestmark = pytest.mark.uncounted
 
@@ -127,3 +127,44 @@ def test_another_thread_than_the_main_one() -> None:
     thread.start()
     thread.join()
     assert ran == [True]
+
+
+# SIGTERM
+
+
+@pytest.mark.usefixtures("handler")
+def test_sigterm_is_deferred_as_ctrl_c_is() -> None:
+    """SIGTERM during work in threads: the work is told to end, and is interrupted when its block has ended."""
+    stop, done = np.zeros(1, dtype=np.int64), []
+
+    def command() -> None:
+        with terminate_as_interrupt():
+            with defer_interrupts(stop):
+                signal.raise_signal(signal.SIGTERM)
+                done.append(int(stop[0]))
+            done.append(-1)
+
+    with pytest.raises(KeyboardInterrupt):
+        command()
+    assert done == [1]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("handler")
+def test_a_program_with_its_own_handler_of_sigterm() -> None:
+    """A service that ends in its own way on SIGTERM does so; a search in it is not cut short."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda signum, _: received.append(signum))
+    stop = np.zeros(1, dtype=np.int64)
+    with terminate_as_interrupt(), defer_interrupts(stop):
+        signal.raise_signal(signal.SIGTERM)
+    assert (received, stop[0]) == ([signal.SIGTERM], 0)
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_where_interrupts_are_ignored() -> None:
+    """A background job of a shell ignores Ctrl-C: SIGTERM must not be ignored with it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with terminate_as_interrupt():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    signal.signal(signal.SIGINT, before)

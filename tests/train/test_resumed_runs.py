@@ -76,11 +76,12 @@ def test_killed_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> 
     assert not (out / ".work").exists()
 
 
-def test_interrupted_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> None:
-    """Ctrl-C: exit 130 and the front so far, which can be exported; with --resume, the run of an undisturbed training."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C or SIGTERM: exit 130 and the front so far, which can be exported; with --resume, the run of an undisturbed one."""
     out = tmp_path / "run"
     running = is_in_the_middle(wide, out)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     ended = running.wait()
     assert ended.returncode == 130, ended.stderr
     assert "interrupted; the front so far is kept. Go on with the same command and --resume" in ended.stdout
