@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
+from emsco_train.data.split_keys import canonical_group
 from emsco_train.errors import DataError
 
 __all__ = ["cross_fit", "deal_folds"]
@@ -85,4 +86,5 @@ def cross_fit(
 
 
 def _fold(group: Hashable, folds: int) -> int:
-    return random.Random(group if isinstance(group, int) else str(group)).randrange(folds)  # noqa: S311 - no secret
+    plain = canonical_group(group)
+    return random.Random(plain if isinstance(plain, int) else str(plain)).randrange(folds)  # noqa: S311 - no secret

@@ -62,6 +62,15 @@ class LabelledRows:
             self.table.take(rows), true_labels, self.rows[rows], _take(self.groups, rows), _take(self.weights, rows)
         )
 
+    def counting(self, rows: Ints) -> Ints:
+        """Return which of these rows count: those that have weight. Of a label without any all do: it is refused by name."""
+        if self.weights is None:
+            return rows
+        has_weight = self.weights[rows] > 0
+        row_labels = [self.true_labels[row] for row in rows.tolist()]
+        weighted = {label for label, has in zip(row_labels, has_weight.tolist(), strict=True) if has}
+        return rows[has_weight | np.array([label not in weighted for label in row_labels], dtype=np.bool_)]
+
 
 # No slots: `cached_property` keeps the encoded matrix in the instance.
 @dataclass(frozen=True, eq=False)
@@ -149,17 +158,17 @@ def encode_split(
     return Split(name, part.rows, table, codes, label_positions(part.true_labels, labels), encoder, part.groups, part.weights)
 
 
-def stratified_sample(target: Ints, pool: Ints, rows: int, rng: np.random.Generator) -> Ints:
-    """Return at most `rows` positions of a pool, ascending, each label in its share and with at least one row.
+def stratified_sample(target: Ints, rows: int, rng: np.random.Generator) -> Ints:
+    """Return at most `rows` positions, ascending, each label in its share and with at least one row.
 
-    The pool has every label, and `rows` is at least two for each label.
+    There are rows of every label, and `rows` is at least two for each label.
     """
-    if len(pool) <= rows:
-        return pool
-    shares = np.bincount(target[pool]) / len(pool)
+    if len(target) <= rows:
+        return np.arange(len(target))
+    shares = np.bincount(target) / len(target)
     # Dividing the sample among labels is the same problem as dividing a label among splits.
     counts = stratified_counts([rows], shares)[0]
-    chosen = [rng.permutation(pool[target[pool] == label])[:count] for label, count in enumerate(counts)]
+    chosen = [rng.permutation(np.flatnonzero(target == label))[:count] for label, count in enumerate(counts)]
     return np.asarray(np.sort(np.concatenate(chosen)))
 
 

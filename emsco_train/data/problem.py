@@ -10,6 +10,7 @@ changes no model. One that is empty in the train rows is refused. Labels are tex
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -44,7 +45,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.row_error import RowError
 from emsco_train.data.split_keys import group_codes, time_codes
-from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits
+from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits, refuse_groups_with_time
 from emsco_train.data.stage_settings import (
     Calibration,
     ClassWeight,
@@ -212,6 +213,7 @@ class Problem:
         """
         settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages, Directions.make(increasing, decreasing))
         check_folds(folds)
+        refuse_groups_with_time(groups, time)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
         labels = unique_labels(whole.true_labels, "y")
@@ -237,11 +239,14 @@ class Problem:
             groups=codes,
             weights=None if sample_weight is None else check_sample_weight(sample_weight, rows),
         )
-        parts = {name: whole.take(chosen) for name, chosen in splits.items() if len(chosen)}
-        pool = np.sort(np.concatenate([splits.train, splits.validation]))
+        # A row without weight takes no part in anything: features and folds are those of the table without it.
+        parts = {name: whole.take(whole.counting(chosen)) for name, chosen in splits.items() if len(chosen)}
+        pool = whole.counting(np.sort(np.concatenate([splits.train, splits.validation])))
         count, made = _fold_pool(whole, pool, folds, None if time is None else time_codes(time, rows=rows), settings.seed)
         if count:
             parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
+        if codes is not None and has_ready_splits:
+            _refuse_divided_groups(parts)
         with _rows_of_the_table(has_ready_splits=has_ready_splits):
             problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
         if groups is not None or time is not None:
@@ -291,7 +296,8 @@ class Problem:
             if name not in parts:
                 raise DesignError(f"sample_weight names {name!r}: expected some of {', '.join(parts)}, the splits given")
             if numbers is not None:
-                parts[name] = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
+                part = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
+                parts[name] = part.take(part.counting(part.rows))
         problem = _build_problem(parts, costs, threshold, features, class_weight, settings)
         warn_repeated_rows(problem.separate_parts())
         return problem
@@ -395,9 +401,7 @@ class Problem:
         """
         max_rows = _check_sample_size(rows, len(self.labels))
         rng = np.random.default_rng(check_seed(seed))
-        # A train row without weight changes no fit, and a sample of such rows alone could not be fitted.
-        pool = np.arange(len(self.train)) if self.weights is None else np.flatnonzero(self.weights > 0)
-        train_rows = stratified_sample(self.train.target, pool, max_rows, rng)
+        train_rows = stratified_sample(self.train.target, max_rows, rng)
         weights = None if self.weights is None else self.weights[train_rows]
         train = self.train.take(train_rows)
         if self.is_cross_fitted:
@@ -410,7 +414,7 @@ class Problem:
                 raise DesignError(f"sample of {max_rows}: no fold has every label in the others: use more rows, or `folds=0`")
             validation, parts = _score_folds(self.learner, train, weights, self.encoder, folds)
             return replace(self, train=train, weights=weights, validation=validation, parts=parts)
-        validation_rows = stratified_sample(self.validation.target, _weighted_rows(self.validation), max_rows, rng)
+        validation_rows = stratified_sample(self.validation.target, max_rows, rng)
         if (len(train_rows), len(validation_rows)) == (len(self.train), len(self.validation)):
             return self
         validation = self.validation.take(validation_rows)
@@ -501,7 +505,8 @@ def _build_problem(
     splits = {name: encode_split(name, part, features, labels, plain) for name, part in parts.items()}
     train = splits["train"]
     target = train.target
-    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=train.weights)
+    sample_weight = train.weights
+    weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
     if _count_the_same(splits.values()):
         splits = {name: replace(split, weights=None) for name, split in splits.items()}
         train = splits["train"]
@@ -524,7 +529,7 @@ def _build_problem(
     warn_low_thresholds(thresholds, labels)
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
-    warn_class_weight(np.bincount(target, minlength=len(labels)), labels, class_weight)
+    warn_class_weight(np.bincount(target, weights=sample_weight, minlength=len(labels)), labels, class_weight)
     # By the deviations, not by what penalties make of them.
     warn_outliers([replace(own, curve=made.curve) for own, made in zip(plain.blocks, encoder.blocks, strict=True)], train.codes)
     return Problem(
@@ -614,6 +619,16 @@ def _refuse_one_group(groups: Ints) -> None:
         )
 
 
+def _refuse_divided_groups(parts: Mapping[str, LabelledRows]) -> None:
+    """Raise if a group is in two of the given splits, which are then not independent; folds divide no group."""
+    for one, other in itertools.combinations(parts, 2):
+        common = np.intersect1d(parts[one].groups, parts[other].groups)
+        if len(common):
+            rows = [int(parts[name].rows[parts[name].groups == common[0]][0]) for name in (one, other)]
+            text = f"groups: row {rows[0]} of the {one} rows and row {rows[1]} of the {other} rows are in the same group"
+            raise DataError(f"{text}, which splits must not divide: give splits that keep groups together, or leave `groups` out")
+
+
 def _fold_sets(folds: Iterable[Fold]) -> frozenset[tuple[int, ...]]:
     """Return the rows of each fold: equal for the same division, whatever the order of its folds."""
     return frozenset(tuple(fold.scored.tolist()) for fold in folds)
@@ -635,11 +650,6 @@ def _count_the_same(splits: Iterable[Split]) -> bool:
     """Return whether all rows of all splits have the same weight."""
     weights = [np.ones(1) if split.weights is None else split.weights for split in splits]
     return len({float(part.min()) for part in weights} | {float(part.max()) for part in weights}) == 1
-
-
-def _weighted_rows(split: Split) -> Ints:
-    """Return the positions of the rows that have weight."""
-    return np.arange(len(split)) if split.weights is None else np.flatnonzero(split.weights > 0)
 
 
 def _hash_weights(weights: Floats) -> str:

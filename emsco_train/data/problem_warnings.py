@@ -144,12 +144,12 @@ def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptio
         warnings.warn(text, TableWarning, stacklevel=_caller_stacklevel())
 
 
-def warn_class_weight(rows: Ints, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
+def warn_class_weight(rows: Ints | Floats, labels: tuple[Label, ...], class_weight: ClassWeight) -> None:
     """Warn when class weights differ: the confidence of a model is then not the probability of being right.
 
-    `rows` are the train rows of each label.
+    `rows` are the train rows of each label, by sample weight.
     """
-    weights = label_weights(class_weight, labels, rows.astype(np.float64))
+    weights = label_weights(class_weight, labels, np.asarray(rows, dtype=np.float64))
     if weights.max() <= _MIN_WEIGHT_RATIO * weights.min():
         return
     shown = [f"{label!r}: {weight:.3g}" for label, weight in zip(labels[:10], weights.tolist(), strict=False)]

@@ -13,7 +13,7 @@ from emsco_runtime.support.missing_values import is_missing
 from emsco_train.data.row_error import RowError
 from emsco_train.errors import DataError
 
-__all__ = ["group_codes", "time_codes"]
+__all__ = ["canonical_group", "group_codes", "time_codes"]
 
 _SORTED_BY_NUMPY = "biufUMm"  # boolean, whole, unsigned, real, text, date, duration
 
@@ -31,8 +31,21 @@ def group_codes(groups: Any, *, rows: int) -> Ints:
     values = _check_column(groups, "groups", rows)
     if values.dtype.kind not in _SORTED_BY_NUMPY:
         # A mixture has no order of its own; type and text give it one.
-        values = np.array([f"{type(value).__name__} {value}" for value in values])
+        canonical = map(canonical_group, values)
+        values = np.array([f"{type(value).__name__} {value}" for value in canonical])
     return _dense_ranks(values)
+
+
+def canonical_group(group: Any) -> Any:
+    """Return the same value for equal groups, which may differ in their type.
+
+    Examples
+    --------
+    >>> [canonical_group(group) for group in (np.int64(3), 3.0, 3, 3.5, "3")]
+    [3, 3, 3, 3.5, '3']
+    """
+    plain = group.item() if isinstance(group, np.generic) else group
+    return int(plain) if isinstance(plain, bool | float) and plain == plain // 1 else plain
 
 
 def time_codes(time: Any, *, rows: int) -> Ints:

@@ -31,6 +31,7 @@ __all__ = [
     "default_shares",
     "is_small_table",
     "make_splits",
+    "refuse_groups_with_time",
     "stratified_counts",
 ]
 
@@ -198,8 +199,7 @@ def make_splits(
     >>> [len(rows) for _, rows in splits.items()]
     [8, 4, 4, 4]
     """
-    if groups is not None and time is not None:
-        raise DesignError("groups and time were both given, and a group may span times: give one of them")
+    refuse_groups_with_time(groups, time)
     count = int(target.max()) + 1
     known = range(count) if labels is None else labels
     if groups is not None:
@@ -215,6 +215,12 @@ def make_splits(
         advice = "give more rows of it, drop it, or choose other shares, groups or times"
         raise DataError(f"label {known[int(np.argmax(absent))]!r} has no row in the train split: {advice}")
     return _splits_from_codes(part)
+
+
+def refuse_groups_with_time(groups: Any, time: Any) -> None:
+    """Raise if both are given: splits and folds cannot respect both."""
+    if groups is not None and time is not None:
+        raise DesignError("groups and time were both given, and a group may span times: give one of them")
 
 
 def stratified_counts(sizes: Sequence[int], shares: Floats) -> Ints:
@@ -281,7 +287,8 @@ def _draw_groups(group_counts: Ints, share: float, splits: int, rng: np.random.G
     order = _largest_first(np.flatnonzero(~has_label[:, scarce].any(axis=1)), group_counts, rng)
     steps = np.floor(rng.random() + share * np.arange(len(order) + 1))
     drawn = np.zeros(len(group_counts), dtype=np.bool_)
-    drawn[order[np.diff(steps) > 0]] = True
+    # However large its share, a group is left to each of the other splits.
+    drawn[order[np.diff(steps) > 0][: len(group_counts) - splits + 1]] = True
     return drawn
 
 

@@ -17,9 +17,9 @@ from emsco_train.distributed.reading import CodedRows
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet
 from emsco_train.models.logistic.loss import TrainingRows
-from emsco_train.models.logistic.regression import LogisticBatch, arrange_rows, top_labels
+from emsco_train.models.logistic.regression import LogisticBatch, TopLabels, arrange_rows, top_labels
 from emsco_train.models.logistic.row_blocks import RowBlocks
-from emsco_train.search.scoring.bit_cache import BitCache, TopScores
+from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["PartRows", "RowLayout", "SetModels"]
@@ -122,12 +122,12 @@ class _Scorer:
         self._rows = rows
         self._levels = [ThresholdLevels(each) for each in thresholds]
 
-    def __call__(self, sets: Mask) -> Iterator[TopScores]:
+    def __call__(self, sets: Mask) -> Iterator[TopLabels]:
         """Yield the scores of sets, few at a time."""
         step = max(1, _SCORES // len(self._rows.target))
         return (self._score(sets[start : start + step]) for start in range(0, len(sets), step))
 
-    def _score(self, sets: Mask) -> TopScores:
+    def _score(self, sets: Mask) -> TopLabels:
         rows, batch = self._rows, self.models.take(sets)
         encoder = rows.layout.encoder
 
@@ -137,4 +137,4 @@ class _Scorer:
 
         top = top_labels(batch, rows.scored_rows)
         settle_top_labels(top, self._levels, rows.codes, fitted)
-        return TopScores(top.label, top.confidence)
+        return top

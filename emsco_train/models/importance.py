@@ -28,4 +28,4 @@ def measure_importance(full: FittedSet, rows: Split, rng: np.random.Generator) -
 
 def _log_loss(full: FittedSet, codes: Floats, rows: Split) -> float:
     probabilities = full.probabilities(codes[:, full.positions])[np.arange(len(codes)), rows.target]
-    return float(-np.log(np.maximum(probabilities, 1e-15)).mean())
+    return float(np.average(-np.log(np.maximum(probabilities, 1e-15)), weights=rows.weights))

@@ -18,12 +18,12 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.models.fitted_set import SetStages
 
-__all__ = ["LEAST_UNSURE", "GreedyPaths", "PathRule", "PathState", "PathSums", "is_unsure", "score_test"]
+__all__ = ["LEAST_COST", "LEAST_UNSURE", "GreedyPaths", "PathRule", "PathState", "PathSums", "is_unsure", "score_test"]
 
 # Acquisitions that are fitted in each step.
 _FITTED_PER_STEP = 4
 # Features that cost nothing count as this share of the cost of all.
-_LEAST_COST = 1e-3
+LEAST_COST = 1e-3
 # Once fewer rows than this share are left, they are noise.
 LEAST_UNSURE = 0.1
 
@@ -71,7 +71,7 @@ class GreedyPaths:
         self._units = units
         several = units.members.T[units.members.sum(axis=0) > 1]
         self.acquisitions: Mask = np.unique(np.concatenate([np.eye(len(widths), dtype=np.bool_), several]), axis=0)
-        self._least = _LEAST_COST * float(units.cost(np.ones((1, len(widths)), dtype=np.bool_))[0])
+        self._least = LEAST_COST * float(units.cost(np.ones((1, len(widths)), dtype=np.bool_))[0])
 
     @classmethod
     def of(cls, problem: Problem, units: CostUnits, fitter: SetStages) -> GreedyPaths:

@@ -35,8 +35,8 @@ _HIGH_END, _LOW_END = 0.8, 0.6
 _COARSE_STEP = 0.5
 # How much lower the thresholds of labels with a floor on their recall are tried.
 _RARE_STEPS = (0.0, 0.75, 1.5, 2.25, 3.0)
-# Higher thresholds accept next to nothing, lower ones do not select.
-_LOWEST, _HIGHEST = 0.5, 0.999
+# Higher thresholds accept next to nothing. Those below one in as many as there are labels do not select.
+_HIGHEST = 0.999
 _MAX_BYTES = 2**29
 
 
@@ -52,11 +52,11 @@ def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> 
     >>> [level[0] for level in ladder_thresholds((0.995, 0.995))][:4]
     [0.5108, 0.6326, 0.7395, 0.8239]
     """
-    levels = {tuple(thresholds)}
+    levels, lowest = {tuple(thresholds)}, 1.0 / len(thresholds)
     for step, own in itertools.product((*_further_steps(thresholds), *_STEPS), _RARE_STEPS if rare else (0.0,)):
         steps = [step - own if place in rare else step for place in range(len(thresholds))]
         level = tuple(map(_shift, thresholds, steps))
-        if (step or own) and min(level) >= _LOWEST and max(level) <= _HIGHEST:
+        if (step or own) and min(level) >= lowest and max(level) <= _HIGHEST:
             levels.add(level)
     return sorted(levels)
 

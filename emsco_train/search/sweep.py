@@ -271,6 +271,8 @@ def search_thresholds(
                     threshold=position,
                     start=start,
                 )
+            if whole is not bench:
+                outcome = remeasure_front(outcome, whole, settings, position)
         except KeyboardInterrupt:
             # An exact search has no part to keep, but those at the thresholds before it are complete.
             if position == 0:
@@ -279,8 +281,6 @@ def search_thresholds(
         finally:
             if shown is not None:
                 shown.close()
-        if whole is not bench:
-            outcome = remeasure_front(outcome, whole, settings, position)
         if upgrade is not None and outcome.stopped != "interrupted":
             other = made.upgraded(upgrade)
             better = better or Workbench(other.problem, thresholds, jobs=workers, fitters=other)

@@ -19,6 +19,7 @@ from emsco_train.designs.chromosome import DesignSpace, Population, unique_rows
 from emsco_train.designs.genes import Genes
 from emsco_train.models.importance import measure_importance
 from emsco_train.search.genetic.pareto import non_dominated, spread_over_front, violations
+from emsco_train.search.greedy import LEAST_COST
 from emsco_train.search.pace import BatchedEvaluator, EvaluationInterrupted, OnStep, Step, TimeLimit
 from emsco_train.search.recombination import distinct_sets, drop_idle_stages, recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
@@ -33,8 +34,6 @@ __all__ = ["upgrade_front"]
 _MAX_DESIGNS = 10
 # What the growing sets cost at most, as shares of the cost of all features.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
-# Features that cost nothing count as this share of the cost of all.
-_LEAST_COST = 1e-3
 
 
 def upgrade_front(
@@ -110,7 +109,7 @@ def _grow_sets(upgraded: Workbench, genes: Genes) -> Mask:
     every = np.eye(genes.n, dtype=np.bool_)
     price = upgraded.units.cost(genes.expand_sets(every))
     full_cost = upgraded.units.cost(np.ones((1, len(problem.names)), dtype=np.bool_))[0]
-    order = np.argsort(-importance / np.maximum(price, _LEAST_COST * full_cost), kind="stable")
+    order = np.argsort(-importance / np.maximum(price, LEAST_COST * full_cost), kind="stable")
     # Row i has the first i + 1 of the order.
     growing = np.zeros((genes.n, genes.n), dtype=np.bool_)
     growing[:, order] = np.tri(genes.n, dtype=np.bool_)

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from emsco_runtime.support.arrays import Mask
 from emsco_train.errors import DesignError
-from emsco_train.search.scoring.bit_cache import BitCache, TopScores, pack_bits
+from emsco_train.models.logistic.regression import TopLabels
+from emsco_train.search.scoring.bit_cache import BitCache, pack_bits
 
 
 class CountingScorer:
@@ -25,12 +26,12 @@ class CountingScorer:
         rng = np.random.default_rng(sum(2**index for index, taken in enumerate(chosen) if taken))
         return rng.integers(0, 3, self.items), rng.random(self.items)
 
-    def __call__(self, sets: Mask) -> Iterator[TopScores]:
+    def __call__(self, sets: Mask) -> Iterator[TopLabels]:
         """Yield scores of two sets at a time."""
         self.requested += [tuple(chosen) for chosen in sets.tolist()]
         for start in range(0, len(sets), 2):
             scored = [self.one(tuple(chosen)) for chosen in sets[start : start + 2].tolist()]
-            yield TopScores(np.array([label for label, _ in scored]), np.array([confidence for _, confidence in scored]))
+            yield TopLabels(np.array([label for label, _ in scored]), np.array([confidence for _, confidence in scored]))
 
 
 def unpacked(words: np.ndarray, items: int) -> np.ndarray:
@@ -91,7 +92,10 @@ def test_more_sets_than_the_memory_holds_are_fitted_again() -> None:
 
 def test_the_memory_must_hold_something() -> None:
     """A limit that holds next to nothing is refused, with what it would hold."""
-    with pytest.raises(DesignError, match="max_bytes: 100 bytes hold 0 feature sets of 1000 items"):
+    with pytest.raises(
+        DesignError,
+        match="1 threshold of 1,000 validation rows need too much memory: 100 bytes hold 0 feature sets",
+    ):
         BitCache(CountingScorer(1000), np.zeros(1000, dtype=np.intp), [(0.5,)], max_bytes=100)
 
 

@@ -57,7 +57,7 @@ def test_a_ladder_climbs_in_log_odds(thresholds: list[float]) -> None:
     assert tuple(thresholds) in levels
     for level in levels:
         if level != tuple(thresholds):
-            assert 0.5 <= min(level) <= max(level) <= 0.999
+            assert 1 / len(thresholds) <= min(level) <= max(level) <= 0.999
         shifts = [math.log(new / (1 - new)) - math.log(old / (1 - old)) for new, old in zip(level, thresholds, strict=True)]
         # Thresholds are rounded to four digits, which near 1 is a coarser step in log-odds.
         assert max(shifts) - min(shifts) <= 2 * 5e-5 / ((1 - max(level)) * max(level)) + 1e-6
@@ -87,6 +87,14 @@ def test_a_ladder_that_reaches_down_keeps_its_steps() -> None:
     levels = {level[0] for level in ladder_thresholds((0.995, 0.995))}
     assert {step for step in usual if step <= 0.999} <= levels
     assert sorted(levels - usual) == [0.5108, 0.6326, 0.7395, 0.8239, 0.8853, 0.9271, 0.9545]
+
+
+def test_a_ladder_of_many_labels_goes_lower() -> None:
+    """Of eight labels, one that has 0.3 may well be the most probable: thresholds below 0.5 select there."""
+    levels = [level[0] for level in ladder_thresholds((0.6,) * 8)]
+    assert levels[0] == pytest.approx(0.2068)
+    assert sum(level < 0.5 for level in levels) == 6
+    assert min(ladder_thresholds((0.4,) * 5))[0] == pytest.approx(0.2395)
 
 
 def test_figures_are_those_of_the_thresholds(problem: Problem, front: Front) -> None:

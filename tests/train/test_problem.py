@@ -414,8 +414,77 @@ def test_sampling_more_than_there_is() -> None:
             problem.sampled(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("folds", [0, 3])
+def test_rows_without_weight_take_no_part(folds: int) -> None:
+    """Whatever rows of weight 0 hold: features, statistics, folds and figures are those of the other rows."""
+    table, y = rows()
+    splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
+    weights = np.where(np.arange(200) % 4, 1.0, 0.0)
+    other = {name: column.copy() for name, column in table.items()}
+    other["size"][::4] += 1000
+    other["kind"][::4] = "new"
+    plain, odd = (Problem.of(data, y, splits=splits, sample_weight=weights, folds=folds) for data in (table, other))
+    assert plain.features == odd.features
+    assert plain.encoder == odd.encoder
+    assert plain.data_digest() == odd.data_digest()
+    assert all((split.rows % 4).all() for split in odd.splits())
+
+
+def test_rows_without_weight_in_ready_tables() -> None:
+    """Given as tables of their own, splits are those of the rows that have weight, too."""
+    table, y = rows()
+    weights = np.where(np.arange(200) % 4, 1.0, 0.0)
+    kept = weights > 0
+    fewer = {name: column[kept] for name, column in table.items()}
+    given = Problem.from_splits(train=(table, y), validation=(table, y), sample_weight={"train": weights, "validation": weights})
+    assert given.features == Problem.from_splits(train=(fewer, y[kept]), validation=(fewer, y[kept])).features
+    assert len(given.train) == len(given.validation) == kept.sum()
+
+
+def test_folds_of_a_label_with_little_weight() -> None:
+    """A label that has weight in two rows alone: the fits of every fold know it by weight, whatever the seed."""
+    rng = np.random.default_rng(0)
+    table, y = {"a": rng.normal(size=300), "b": rng.normal(size=300)}, np.repeat(["fine", "fraud"], [280, 20])
+    weights = np.ones(300)
+    weights[282:] = 0
+    for seed in range(6):
+        problem = Problem.of(table, y, sample_weight=weights, folds=5, shares=Shares(0.8, 0.2, 0.0, 0.0), seed=seed)
+        assert all(len(set(part.fitted.target)) == 2 for part in problem.parts)
+
+
+def test_balanced_weights_are_warned_of_by_weight() -> None:
+    """With sample weights that balance the labels already, "balanced" shifts nothing; without them, it does."""
+    table, y = {"a": np.arange(200.0), "b": np.arange(200.0)}, np.repeat(["few", "many"], [50, 150])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConfidenceWarning)
+        Problem.of(table, y, sample_weight=np.where(y == "few", 3.0, 1.0), class_weight="balanced")
+    with pytest.warns(ConfidenceWarning, match=r"\('few': 2, 'many': 0.667\)"):
+        Problem.of(table, y, sample_weight=np.ones(200), class_weight="balanced")
+
+
+def test_given_splits_must_not_divide_groups() -> None:
+    """A group in two given splits is named by its rows; where folds pool train and validation rows, these may share groups."""
+    table, y = rows()
+    splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
+    with pytest.raises(DataError, match=r"groups: row \d+ of the train rows and row \d+ of the \w+ rows are in the same group"):
+        Problem.of(table, y, splits=splits, groups=np.arange(200) % 20)
+    groups = np.arange(200)
+    groups[splits.train[:10]] = splits.validation[:10]
+    assert Problem.of(table, y, splits=splits, groups=groups, folds=3).is_cross_fitted
+    with pytest.raises(DataError, match=r"of the train rows and row \d+ of the validation rows"):
+        Problem.of(table, y, splits=splits, groups=groups, folds=0)
+
+
+def test_groups_and_time_do_not_go_together_with_given_splits() -> None:
+    """Folds cannot respect both, so groups would be divided."""
+    table, y = rows()
+    splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
+    with pytest.raises(DesignError, match="groups and time were both given"):
+        Problem.of(table, y, splits=splits, groups=np.arange(200), time=np.arange(200))
+
+
 def test_sampling_leaves_out_rows_without_weight() -> None:
-    """Train rows of weight 0 change no fit, so none of them takes a place in the sample."""
+    """Rows of weight 0 take no place in the sample."""
     table, y = rows()
     weights = np.where(np.arange(200) % 2, 1.0, 0.0)
     part = Problem.of(table, y, sample_weight=weights).sampled(20)

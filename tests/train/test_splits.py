@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from emsco_train import DataError, DesignError
+from emsco_train import DataError, DesignError, deal_folds
+from emsco_train.data.split_keys import group_codes
 from emsco_train.data.splits import PAPER_SHARES, SPLITS, Shares, Splits, make_splits, stratified_counts
 
 # Much of it repeats what other tests have counted.
@@ -216,6 +217,22 @@ def test_bad_groups_and_times(options: dict[str, Any], message: str) -> None:
     """Wrong lengths, gaps and unusable values are named with their row; a label that falls out, with its split."""
     with pytest.raises(DataError, match=message):
         make_splits(np.array([0] * 4 + [1] * 4), Shares(), rng=rng(), labels=["ham", "spam"], **options)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_large_certify_share_of_few_groups(seed: int) -> None:
+    """However large its share, certify leaves a group to each other split."""
+    splits = make_splits(np.array([0, 1] * 6), Shares(0.2, 0.0, 0.0, 0.8), groups=np.repeat([0, 1], 6), rng=rng(seed))
+    assert len(splits.train) == len(splits.certify) == 6
+
+
+def test_equal_groups_of_other_types_stay_together() -> None:
+    """A whole number is one group, whether numpy or Python made it; text that looks like it is another."""
+    assert group_codes([1, 1.0, np.int64(1), np.int64(2), 2, "1", 2.5, True], rows=8).tolist()[:3] == [1, 1, 1]
+    codes = group_codes([1, 1.0, np.int64(1), np.int64(2), 2, "1", 2.5, True], rows=8)
+    assert len(set(codes.tolist())) == 4
+    assert codes[7] == codes[0]
+    assert deal_folds([3, np.int64(3), 3.0]) == [deal_folds([3])[0]] * 3
 
 
 def test_groups_and_time_do_not_go_together() -> None:

@@ -15,9 +15,9 @@ from emsco_train.errors import DesignError
 from emsco_train.search import sweep
 from emsco_train.search.genetic.evolution import Generation
 from emsco_train.search.pace import Step
-from emsco_train.search.searches import run_search
+from emsco_train.search.searches import Outcome, run_search
 from emsco_train.search.settings import Settings
-from emsco_train.search.sweep import settings_score, sweep_seeds, sweep_settings, sweep_thresholds
+from emsco_train.search.sweep import search_thresholds, settings_score, sweep_seeds, sweep_settings, sweep_thresholds
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,23 @@ def test_ctrl_c_ends_a_sweep_and_keeps_what_it_has(problem: Problem) -> None:
     phases.append("designs")
     with pytest.raises(KeyboardInterrupt):
         sweep_thresholds(problem, [0.6], settings, method="exhaustive", on_progress=stop_exact)
+
+
+def test_an_interrupt_while_designs_are_measured_again(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The searches at the thresholds before it are complete, and kept."""
+    measured: list[int] = []
+
+    def interrupted(outcome: Outcome, *_: object) -> Outcome:
+        measured.append(1)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return outcome
+
+    monkeypatch.setattr(sweep, "remeasure_front", interrupted)
+    searches = search_thresholds(
+        problem, [0.6, 0.7, 0.8], Settings(population=10, generations=3), method="evolve", seed=0, jobs=1, max_rows=40
+    )
+    assert len(list(searches)) == 1
 
 
 def test_a_time_limit_is_shared(problem: Problem) -> None:

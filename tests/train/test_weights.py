@@ -28,10 +28,12 @@ from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.guarantee.promise import Promise
 from emsco_train.models.evaluation import evaluate_split, evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.models.importance import measure_importance
+from emsco_train.models.logistic.regression import TopLabels
 from emsco_train.runs.front_measurement import measure_designs, measure_fitted_design
 from emsco_train.search.exact_search import is_affordable
 from emsco_train.search.ladder import ladder_front
-from emsco_train.search.scoring.bit_cache import BitCache, TopScores
+from emsco_train.search.scoring.bit_cache import BitCache
 from emsco_train.search.scoring.evaluator import CachedEvaluator, cumulative_sets
 from emsco_train.search.searches import exhaustive, run_search
 from emsco_train.search.settings import Settings
@@ -107,9 +109,9 @@ def test_objectives_are_weighted_sums(drawn: tuple[Ints, Mask, Mask, Ints]) -> N
     """Accepted, right and cost of every design of two features are numpy's weighted sums over its items."""
     label, confident, target, units = drawn
 
-    def score(sets: Mask) -> list[TopScores]:
+    def score(sets: Mask) -> list[TopLabels]:
         at = sets @ [1, 2]
-        return [TopScores(label[at], np.where(confident[at], 0.9, 0.5))]
+        return [TopLabels(label[at], np.where(confident[at], 0.9, 0.5))]
 
     costs = CostUnits.of(CostModel.of([3, 5], ["a", "b"]).meter(), ["a", "b"], int(units.sum()))
     bits = BitCache(lambda sets: iter(score(sets)), target, [(0.8, 0.8)])
@@ -333,3 +335,18 @@ def test_a_heavier_certify_row_refuses_the_certificate() -> None:
     front = Workbench(problem).front([chosen_design(problem)])
     with pytest.raises(CertificationError, match=r"1 certify row weigh more than 1, the largest weight .*row 3: 7"):
         choose_design(problem, front, SelectionCriteria(), MemoryLedger())
+
+
+def test_importance_is_by_weight() -> None:
+    """What features are worth is measured on rows by their weight: rows that count for next to nothing change next to nothing."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 2))
+    labels = rows[:, 0] > 0
+    problem = Problem.of(rows, labels, sample_weight=np.ones(400), shares=Shares(0.5, 0.5, 0.0, 0.0), folds=0)
+    full = ProblemFitters(problem).parts[0].fit(problem.names)
+    few = np.where(np.arange(len(problem.validation)) < 20, 1.0, 1e-9)
+    weighted = replace(problem.validation, weights=few)
+    wrong = replace(weighted, target=np.where(few < 1, 1 - weighted.target, weighted.target))
+    first, second = (measure_importance(full, split, np.random.default_rng(0)) for split in (weighted, wrong))
+    np.testing.assert_allclose(first, second, atol=1e-6)
+    assert first[0] > 0.1 > first[1]

@@ -9,17 +9,18 @@ thresholds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Ints, Mask
 from emsco_train.errors import DesignError
 from emsco_train.models.borderline import ThresholdLevels
+from emsco_train.models.logistic.regression import TopLabels
 
-__all__ = ["MIN_SETS", "BitCache", "SetScorer", "TopScores", "Words", "pack_bits", "unpack_bits"]
+__all__ = ["MIN_SETS", "BitCache", "SetScorer", "Words", "pack_bits", "unpack_bits"]
 
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -28,16 +29,8 @@ MIN_SETS = 1024
 _BLOCK_SCORES = 2**17
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TopScores:
-    """The position of the most probable label, and its probability, by the models of some feature sets [sets, items]."""
-
-    label: Ints
-    confidence: Floats
-
-
 # Fits feature sets [sets, features] and yields the scores of the validation items, in order, in parts that fit into memory.
-SetScorer: TypeAlias = Callable[[Mask], Iterator[TopScores]]
+SetScorer: TypeAlias = Callable[[Mask], Iterator[TopLabels]]
 
 
 class BitCache:
@@ -67,8 +60,9 @@ class BitCache:
         per_set = (2 * len(self._levels) + self._planes) * self.words * 8
         self._capacity = max_bytes // per_set
         if self._capacity < min_sets:
-            detail = f"{max_bytes} bytes hold {self._capacity} feature sets of {self.items} items"
-            raise DesignError(f"max_bytes: {detail}, expected at least {min_sets}. Allow more, or use fewer items")
+            searched = f"{pluralize(len(self._levels), 'threshold')} of {self.items:,} validation rows"
+            detail = f"{max_bytes:,} bytes hold {self._capacity:,} feature sets, expected at least {min_sets:,}"
+            raise DesignError(f"{searched} need too much memory: {detail}. Search fewer thresholds at a time, or use fewer rows")
         self._min_sets = min_sets
         self.fits = 0
         self._reset()
@@ -125,7 +119,7 @@ class BitCache:
         self.fits += len(keys)
         self._rows.update(zip(keys, range(start, row), strict=True))
 
-    def _add_bits(self, scores: TopScores, row: int) -> None:
+    def _add_bits(self, scores: TopLabels, row: int) -> None:
         """Pack the bits of some sets at every threshold, from this row on: few sets at a time, which stay in the cache."""
         step = max(1, _BLOCK_SCORES // self.items)
         for start in range(0, len(scores.label), step):

@@ -22,7 +22,7 @@ from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
 from emsco_train.models.logistic.regression import TopLabels, top_labels
 from emsco_train.models.logistic.row_blocks import RowBlocks
 from emsco_train.models.stage_model import has_exact_graph
-from emsco_train.search.scoring.bit_cache import SetScorer, TopScores
+from emsco_train.search.scoring.bit_cache import SetScorer
 
 __all__ = ["set_scorer", "split_scorer"]
 
@@ -50,10 +50,10 @@ def set_scorer(
         return scorers[0]
     chunk = _sets_per_chunk(problem, len(problem.validation))
 
-    def score_sets(sets: Mask) -> Iterator[TopScores]:
+    def score_sets(sets: Mask) -> Iterator[TopLabels]:
         for start in range(0, len(sets), chunk):
             scores = [list(score(sets[start : start + chunk])) for score in scorers]
-            yield TopScores(
+            yield TopLabels(
                 np.concatenate([np.concatenate([one.label for one in part]) for part in scores], axis=1),
                 np.concatenate([np.concatenate([one.confidence for one in part]) for part in scores], axis=1),
             )
@@ -85,7 +85,7 @@ def _logistic_scorer(
     rows = RowBlocks.of(scored.encoded, problem.encoder.one_hot_groups)
     chunk = _sets_per_chunk(problem, len(scored))
 
-    def score_chunk(sets: Mask) -> TopScores:
+    def score_chunk(sets: Mask) -> TopLabels:
         batch = fitter.fit_batch(sets[:, column_feature], jobs)
         top = top_labels(batch, rows, workers=jobs)
 
@@ -93,7 +93,7 @@ def _logistic_scorer(
             return fitter.from_model(tuple(compress(problem.names, sets[index])), batch.model(index))
 
         settle_top_labels(top, levels, scored.codes, fitted)
-        return TopScores(top.label, top.confidence)
+        return top
 
     return lambda sets: (score_chunk(sets[start : start + chunk]) for start in range(0, len(sets), chunk))
 
@@ -104,7 +104,7 @@ def _classifier_scorer(
     """Return a scorer of any other classifier: a fit for each set; what has no graph is refused at the first one."""
     conversion_lock = threading.Lock()
 
-    def score_one(names: tuple[str, ...]) -> TopScores:
+    def score_one(names: tuple[str, ...]) -> TopLabels:
         fitted = fitter.fit(names)
         if not has_exact_graph(fitted.model):
             with conversion_lock:
@@ -114,15 +114,15 @@ def _classifier_scorer(
         top = TopLabels(scores.argmax(axis=1)[None, :], scores.max(axis=1)[None, :])
         if not fitted.scores_one_by_one:
             settle_top_labels(top, levels, scored.codes, lambda _: fitted)
-        return TopScores(top.label, top.confidence)
+        return top
 
-    def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopScores]:
+    def score_many(chosen: Sequence[tuple[str, ...]]) -> list[TopLabels]:
         """Score some sets in threads; each depends on its own set alone, so the number of threads changes nothing."""
         from sklearn import config_context, get_config  # noqa: PLC0415 - a search with our own models never needs it
 
         settings = get_config()
 
-        def score(names: tuple[str, ...]) -> TopScores:
+        def score(names: tuple[str, ...]) -> TopLabels:
             # scikit-learn keeps the user's settings per thread.
             with config_context(**settings):
                 return score_one(names)
@@ -131,7 +131,7 @@ def _classifier_scorer(
         with warnings.catch_warnings(), ThreadPoolExecutor(jobs) as pool:
             return list(pool.map(score, chosen))
 
-    def score_sets(sets: Mask) -> Iterator[TopScores]:
+    def score_sets(sets: Mask) -> Iterator[TopLabels]:
         chosen = [tuple(compress(problem.names, one)) for one in sets]
         if jobs == 1:
             yield from map(score_one, chosen)
