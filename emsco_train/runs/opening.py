@@ -12,6 +12,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
+from emsco_train.data.row_error import RowError
 from emsco_train.data.splits import Splits
 from emsco_train.data.stage_settings import ClassWeight
 from emsco_train.designs.front import Front
@@ -100,46 +101,52 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
     class_weight: ClassWeight = (
         {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
     )
-    with warnings.catch_warnings():
-        # Training has given these warnings already.
-        for category in (
-            ConfidenceWarning,
-            OutlierWarning,
-            RareLabelWarning,
-            RepeatedRowsWarning,
-            ThresholdWarning,
-            UnknownCategoryWarning,
-        ):
-            warnings.simplefilter("ignore", category)
-        problem = Problem.of(
-            # In the order of the training, whatever it is now; columns that have come since are left out.
-            source.table.select([column.name for column in run.columns]),
-            source.labels,
-            costs=CostModel.from_file(folder.path / "costs.toml"),
-            threshold=dict(zip(run.labels, run.thresholds[0].thresholds, strict=True)),
-            features={
-                column.name: FeatureOptions(
-                    kind=column.kind,
-                    missing=column.missing,
-                    unknown=column.unknown,
-                    min_category=run.data.min_category if column.kind == "categorical" and column.unknown == "ignore" else 1,
-                )
-                for column in run.columns
-            },
-            splits=Splits.from_names(names),
-            sample_weight=source.weight,
-            folds=run.data.folds,
-            groups=source.group,
-            time=source.time,
-            class_weight=class_weight,
-            C=run.C,
-            calibrate=run.calibrate,
-            stages=run.stages,
-            increasing=run.increasing,
-            decreasing=run.decreasing,
-            seed=run.search.seed,
-        )
+    paths = ", ".join(file.path for file in source.files)
+    changed = f"{paths}: values have changed since the run was trained"
+    try:
+        with warnings.catch_warnings():
+            # Training has given these warnings already.
+            for category in (
+                ConfidenceWarning,
+                OutlierWarning,
+                RareLabelWarning,
+                RepeatedRowsWarning,
+                ThresholdWarning,
+                UnknownCategoryWarning,
+            ):
+                warnings.simplefilter("ignore", category)
+            problem = Problem.of(
+                # In the order of the training, whatever it is now; columns that have come since are left out.
+                source.table.select([column.name for column in run.columns]),
+                source.labels,
+                costs=CostModel.from_file(folder.path / "costs.toml"),
+                threshold=dict(zip(run.labels, run.thresholds[0].thresholds, strict=True)),
+                features={
+                    column.name: FeatureOptions(
+                        kind=column.kind,
+                        missing=column.missing,
+                        unknown=column.unknown,
+                        min_category=run.data.min_category if column.kind == "categorical" and column.unknown == "ignore" else 1,
+                    )
+                    for column in run.columns
+                },
+                splits=Splits.from_names(names),
+                sample_weight=source.weight,
+                folds=run.data.folds,
+                groups=source.group,
+                time=source.time,
+                class_weight=class_weight,
+                C=run.C,
+                calibrate=run.calibrate,
+                stages=run.stages,
+                increasing=run.increasing,
+                decreasing=run.decreasing,
+                seed=run.search.seed,
+            )
+    except RowError:
+        raise
+    except DataError as error:
+        raise DataError(f"{changed}: {error}. {_HINT}") from None
     if problem.data_digest() != run.data.fingerprint:
-        paths = ", ".join(file.path for file in source.files)
-        raise DataError(f"{paths}: values have changed since the run was trained. {_HINT}")
+        raise DataError(f"{changed}. {_HINT}")
     return problem
