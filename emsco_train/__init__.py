@@ -81,7 +81,8 @@ if TYPE_CHECKING:
     )
     from emsco_train.search.workbench import Workbench as Workbench
 
-_missing = [package for package in ("sklearn", "onnx", "skl2onnx") if find_spec(package) is None]
+_needed = ("moocore", "numba", "onnx", "scipy", "skl2onnx", "sklearn")
+_missing = [package for package in _needed if find_spec(package) is None]
 if _missing:
     _message = f"emsco_train needs {', '.join(_missing)}, not installed here. Install with: pip install 'emsco[train]'"
     if Path(sys.argv[0]).name.startswith("emsco-"):

@@ -90,11 +90,13 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     from emsco_train.cli.label_numbers import parse_floors, parse_numbers  # noqa: PLC0415
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.designs.selection import Requirements  # noqa: PLC0415
+    from emsco_train.export.manifest_draft import check_bundle_name  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
     from emsco_train.runs.opening import open_run  # noqa: PLC0415
 
     with parser.usage_errors(options):
+        check_bundle_name(options.name or "run", options.bundle_version)
         min_accuracy, min_accuracy_of = parse_floors(options.min_accuracy, "--min-accuracy")
         requirements = Requirements.of(
             min_accuracy=min_accuracy,

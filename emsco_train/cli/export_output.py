@@ -19,7 +19,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
-from emsco_train.report.number_format import format_threshold
+from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.runs.exporting import RunExport
 
 __all__ = ["format_export"]

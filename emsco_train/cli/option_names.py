@@ -1,12 +1,13 @@
 """From the arguments that the library's messages name to the options of a command.
 
-The library's messages are for users of Python: they call an argument by its name, in one of three forms, which a command
+The library's messages are for users of Python: they call an argument by its name, in one of two forms, which a command
 translates into what its own users type:
 
 - ``max_stages is 99`` or ``max_stages must be`` at the start of a message, for an option of the command: ``--max-stages is 99``;
-- ``max_stages`` or ``max_stages=3`` anywhere, for an option of the command whose name has an underscore, and so is not a word;
 - an argument in backticks, whichever command it is for: ```force=True``` becomes ``--force``, and
   ```kinds={'a': 'numeric'}``` becomes ``--kind a=numeric``.
+
+Any other word stays as it is: a column may have the name of an argument.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 
 from emsco_runtime.errors import EmscoError, InputError
 
-__all__ = ["OptionNames"]
+__all__ = ["OptionNames", "translate_quoted"]
 
 # Arguments whose option has another name.
 _OTHER_OPTION_NAMES = {
@@ -33,9 +34,14 @@ _OTHER_OPTION_NAMES = {
     "pinned": "pin",
     "sample_weight": "weight-column",
     "time": "time-column",
+    "version": "bundle-version",
 }
 # Options that take the word none; others are left out instead.
 _OPTIONS_WITH_NONE = {"sure"}
+# Messages that name an argument with an underscore in other ways, where no column could stand.
+_BEGINNING = r"^(?:{0})(?=: | \(|, row | names | makes | (?:of )?['\"])"
+_LIMIT = r"(?:(?<=satisfies )|(?<=, ))(?:{0})=(?=\d)"
+_REMEDY = r"(?:(?<=[Ll]ower )|(?<=[Rr]aise )|(?<=within )|(?<= rows \())(?:{0})\b"
 _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 
@@ -53,13 +59,17 @@ class OptionNames:
         names = sorted({*vars(given), *_OTHER_OPTION_NAMES})
         every, long = "|".join(names), "|".join(name for name in names if "_" in name) or "(?!)"
         self._argument_pattern = re.compile(
-            rf"(?:(?<=: )|(?<=; )|^)({every})(?= (?:is|holds|has|must) )|(?<![\w'\"`/.-])({long})(?![\w'\"./])(=?)"
+            "|".join(
+                [
+                    rf"(?:(?<=: )|(?<=; )|^)(?:{every})(?= (?:is|holds|has|must) )",
+                    *(form.format(long) for form in (_BEGINNING, _LIMIT, _REMEDY)),
+                ]
+            )
         )
 
     def translate(self, message: str) -> str:
         """Return a message with the options of the command in place of arguments."""
-        bare = self._argument_pattern.sub(lambda found: _option_name(found[1] or found[2]) + (" " if found[3] else ""), message)
-        return _QUOTED_ARGUMENT.sub(_replace_argument, bare)
+        return translate_quoted(self._argument_pattern.sub(_replace_name, message))
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -70,8 +80,25 @@ class OptionNames:
             raise InputError(self.translate(str(error))) from error
 
 
+def translate_quoted(text: str) -> str:
+    """Return a text with the options of a command in place of the arguments in backticks.
+
+    Examples
+    --------
+    >>> translate_quoted("max_cost: always 1; keep it with `kinds={'max_cost': 'numeric'}`")
+    'max_cost: always 1; keep it with --kind max_cost=numeric'
+    """
+    return _QUOTED_ARGUMENT.sub(_replace_argument, text)
+
+
 def _option_name(name: str) -> str:
     return "--" + _OTHER_OPTION_NAMES.get(name, name).replace("_", "-")
+
+
+def _replace_name(found: re.Match[str]) -> str:
+    """Return the option; with a blank before its value, where the name has an equals sign."""
+    name, equals, _ = found[0].partition("=")
+    return _option_name(name) + (" " if equals else "")
 
 
 def _replace_argument(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from emsco_train.cli.command import OneLineParser, run_training_command
 from emsco_train.errors import DesignError
+from emsco_train.support.numbers import check_seed
 
 __all__ = ["main"]
 
@@ -20,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     groups = _parse_groups(parser, options.group)
+    with parser.usage_errors(options):
+        check_seed(options.seed)
     if ":" not in options.acquirers:
         parser.error(f"{options.acquirers!r}: expected MODULE:NAME of the acquirers, such as mail.features:acquirers")
     return run_training_command("emsco-profile", options, lambda: _profile(options, groups))
@@ -38,7 +41,7 @@ def _parser() -> OneLineParser:
         "--items",
         required=True,
         metavar="ITEMS",
-        help="MODULE:NAME of a list, or of a function that returns one; or a .jsonl file",
+        help="MODULE:NAME of a list, or of a function that returns one; or a .jsonl file of values, or a .json file of a list",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="the costs file, TOML")
     parser.add_argument("--force", action="store_true", help="replace an existing costs file")

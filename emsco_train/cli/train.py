@@ -246,7 +246,7 @@ def _check_folders(options: argparse.Namespace) -> None:
 def _prepare_and_train(request: TrainRequest, options: argparse.Namespace, shown: PhaseProgress) -> list[TrainedRun]:
     from emsco_train.cli.table_page import prepare_with_page  # noqa: PLC0415
 
-    prepared, page = prepare_with_page(request, options, shown.on_phase)
+    prepared, page = prepare_with_page(request, shown.on_phase)
     # The searches load compiled code: after the data, whose errors are reported at once, too.
     from emsco_train.cli.training_output import format_columns, format_data, format_front  # noqa: PLC0415
     from emsco_train.runs.training import train  # noqa: PLC0415

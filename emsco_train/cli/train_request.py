@@ -95,10 +95,9 @@ def parse_search_rows(text: str) -> SearchRows:
         return "auto"
     if text == "all":
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise DesignError(f"--max-search-rows {text!r}: expected a whole number of rows, all, or auto") from None
+    if not text.isdecimal() or int(text) < 1:
+        raise DesignError(f"--max-search-rows {text!r}: expected a whole number of rows, all, or auto")
+    return int(text)
 
 
 def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -> dict[str, _Choice]:
@@ -116,6 +115,9 @@ def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -
         if not equals or match is None:
             expected = f"expected COLUMN=WORD, with one of the words {', '.join(allowed)}"
             raise DesignError(f"{option} {text.removeprefix('=')!r}: {expected}")
+        if name in found:
+            what = f"the column {name!r}" if name else "a word for all columns"
+            raise DesignError(f"{option} {text.removeprefix('=')!r}: {what} was given before")
         found[name] = match
     return found
 
@@ -153,6 +155,8 @@ def parse_class_weight(text: str | None) -> ClassWeight:
         label, equals, number = part.rpartition("=")
         if not equals:
             raise DesignError(f"--class-weight {text!r}: expected balanced, or LABEL=NUMBER,LABEL=NUMBER")
+        if label.strip() in weights:
+            raise DesignError(f"--class-weight {text!r} names the label {label.strip()!r} twice")
         weights[label.strip()] = _parse_number(number, "--class-weight", text)
     return weights
 

@@ -19,10 +19,11 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.knee import least_useful_coverage
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
+from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.runs.curves_file import describe_stages
 from emsco_train.runs.front_measurement import MeasuredDesign
 from emsco_train.runs.preparation import PreparedRun
-from emsco_train.runs.run_file import CountsEntry, ThresholdEntry
+from emsco_train.runs.run_file import CountsEntry
 from emsco_train.runs.run_record import describe_columns
 from emsco_train.runs.training import TrainedRun
 
@@ -173,22 +174,18 @@ def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list
     entries = trained.run.thresholds
     lines = []
     for entry in entries:
-        where = _threshold_text(entry) if len(entries) > 1 else "once"
+        where = format_threshold(entry.thresholds, trained.run.labels) if len(entries) > 1 else "once"
         texts = [text for counts in entry.everything for text in format_counts(counts)]
         lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
     return lines
 
 
-def _threshold_text(entry: ThresholdEntry) -> str:
-    return "/".join(f"{threshold:g}" for threshold in dict.fromkeys(entry.thresholds))
-
-
 def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
     """Return a caution for each threshold at which no design can accept many rows: users may not know that it can be lowered."""
     return [
-        f"threshold {_threshold_text(entry)}: even with all features, {percent(counts.accepted, counts.total)} of the "
-        "rows are accepted. To accept more, ask for it: emsco-export with both --min-coverage and --min-accuracy tries lower "
-        "thresholds, too"
+        f"threshold {format_threshold(entry.thresholds, trained.run.labels)}: even with all features, "
+        f"{percent(counts.accepted, counts.total)} of the rows are accepted. To accept more, ask for it: emsco-export "
+        "with both --min-coverage and --min-accuracy tries lower thresholds, too"
         for entry in trained.run.thresholds
         if (counts := entry.everything[0]).accepted < _LEAST_ACCEPTED * counts.total
     ]
@@ -229,7 +226,8 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     front = trained.front
     levels = list(dict.fromkeys(design.thresholds for design in front))
     best = [next(design for design in front if design.thresholds == level) for level in levels]
-    names = ["fittest"] if len(levels) == 1 else [f"fittest at {design.threshold_text}" for design in best]
+    labels = trained.run.labels
+    names = ["fittest"] if len(levels) == 1 else [f"fittest at {format_threshold(level, labels)}" for level in levels]
     # A design that is the cheapest above several floors is shown once, at the highest of them.
     cheapest: dict[str, tuple[str, Design]] = {}
     # Floors that an export with its default settings satisfies.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from emsco_runtime.acquirers import Acquirers
 from emsco_train.errors import DataError, DesignError
@@ -15,7 +15,8 @@ from emsco_train.errors import DataError, DesignError
 __all__ = ["load_acquirers", "load_items", "load_object"]
 
 _MAX_SHOWN = 20
-_JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_Result = TypeVar("_Result")
+_JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 
 
 def load_object(target: str) -> Any:
@@ -36,7 +37,7 @@ def load_object(target: str) -> Any:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        detail = " ".join(f"{type(error).__name__}: {error}".split())
+        detail = _describe_error(error)
         raise DesignError(f"{target}: module {module} cannot be imported: {detail}. Correct its name, or fix it") from error
     for part in name.split("."):
         if not hasattr(found, part):
@@ -49,21 +50,49 @@ def load_object(target: str) -> Any:
 def load_acquirers(target: str) -> Acquirers:
     """Return the `Acquirers` object at MODULE:NAME, or the one that a function there returns."""
     found = load_object(target)
-    made = found if isinstance(found, Acquirers) or not callable(found) else found()
+    made = found if isinstance(found, Acquirers) or not callable(found) else _call(target, found)
     if not isinstance(made, Acquirers):
         raise DesignError(f"{target}: expected an Acquirers object, or a function that returns one, got {type(made).__name__}")
     return made
 
 
 def load_items(source: str) -> list[Any]:
-    """Return items: from a file with one JSON value per line, or an iterable at MODULE:NAME or returned by a function there."""
-    if source.lower().endswith(_JSON_SUFFIXES) or Path(source).is_file():
+    """Return items: those of a file, or of an iterable at MODULE:NAME or returned by a function there.
+
+    A .json file holds a list; any other has one JSON value per line.
+    """
+    if source.lower().endswith(".json"):
+        return _read_json_list(Path(source))
+    if source.lower().endswith(_JSON_LINES_SUFFIXES) or Path(source).is_file():
         return _read_json_lines(Path(source))
     found = load_object(source)
-    items = found() if callable(found) else found
+    items = _call(source, found) if callable(found) else found
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
         raise DataError(f"{source}: expected a list of items, or a function that returns one, got {type(items).__name__}")
-    return list(items)
+    # A generator runs the user's code only now.
+    return _call(source, lambda: list(items))
+
+
+def _call(target: str, function: Callable[[], _Result]) -> _Result:
+    """Call a function of the user; what it raises becomes one line that names it."""
+    try:
+        return function()
+    except Exception as error:
+        raise DesignError(f"{target} failed: {_describe_error(error)}. Correct it") from error
+
+
+def _describe_error(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _read_json_list(path: Path) -> list[Any]:
+    try:
+        items = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}. Expected a list; a file with one value per line is a .jsonl file") from None
+    if not isinstance(items, list):
+        raise DataError(f"{path}: expected a list of items, got {type(items).__name__}. One value per line is a .jsonl file")
+    return items
 
 
 def _read_json_lines(path: Path) -> list[Any]:

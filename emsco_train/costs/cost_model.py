@@ -9,7 +9,9 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
+
+import numpy as np
 
 from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.cost_group import CostGroup
@@ -44,8 +46,8 @@ class CostModel:
     >>> costs = CostModel.from_mapping({"age": 1, "glucose": 15.5, "insulin": 20.7}, groups=[blood], unit="CAD")
     >>> costs.meter().cost(["age", "glucose"])
     18.6
-    >>> costs.group_of("insulin")
-    'blood'
+    >>> costs.groups_of("insulin")
+    ('blood',)
     """
 
     features: Mapping[str, float]
@@ -95,7 +97,7 @@ class CostModel:
         Parameters
         ----------
         costs
-            A cost model, a mapping name -> cost, a sequence in the order of `names`, or None for 1 each.
+            A cost model, a mapping or a pandas Series name -> cost, a sequence in the order of `names`, or None for 1 each.
         names
             Every feature of the data, in column order.
 
@@ -108,11 +110,14 @@ class CostModel:
             return cls.from_mapping(dict.fromkeys(names, 1.0))
         if isinstance(costs, CostModel):
             return costs
-        if isinstance(costs, Mapping):
+        if isinstance(costs, Mapping) or _is_series(costs):
             return cls.from_mapping(costs)
         if isinstance(costs, str | os.PathLike):
             raise DesignError(f"costs is {costs!r}: a file of them is read with `CostModel.from_file({os.fspath(costs)!r})`")
-        if not hasattr(costs, "__len__") or len(costs) != len(names):
+        if not isinstance(costs, Sequence | np.ndarray):
+            forms = "a mapping by name, or a list or an array in column order"
+            raise DesignError(f"expected {len(names)} costs in {forms}; got {type(costs).__name__} {costs!r}")
+        if len(costs) != len(names):
             raise DesignError(f"expected {len(names)} costs, one per column in order; got {costs!r}. Or give a mapping by name")
         return cls.from_mapping(dict(zip(names, costs, strict=True)))
 
@@ -164,10 +169,6 @@ class CostModel:
         """Return the names of the groups that a feature needs, in the order of the groups."""
         return tuple(group.name for group in self.groups if name in group.features)
 
-    def group_of(self, name: str) -> str | None:
-        """Return the name of the first group that a feature needs, or None."""
-        return next(iter(self.groups_of(name)), None)
-
     def check(self, known: Iterable[str], needed: Iterable[str]) -> None:
         """Raise one error that lists every price that is missing or belongs to no feature.
 
@@ -189,6 +190,11 @@ class CostModel:
 
 
 Costs: TypeAlias = CostModel | Mapping[str, float] | Sequence[float] | None
+
+
+def _is_series(costs: object) -> TypeGuard[Mapping[str, float]]:
+    """Return whether costs have names of their own, as in a pandas Series: they may be in any order."""
+    return hasattr(costs, "items") and hasattr(costs, "index")
 
 
 def _number_faults(model: CostModel) -> list[str]:

@@ -246,7 +246,7 @@ class Problem:
         if count:
             parts = {"train": whole.take(pool)} | {name: part for name, part in parts.items() if name in ("test", "certify")}
         if codes is not None and has_ready_splits:
-            _refuse_divided_groups(parts)
+            _refuse_divided_groups(codes, {name: part.rows for name, part in parts.items()})
         with _rows_of_the_table(has_ready_splits=has_ready_splits):
             problem = _build_problem(parts, costs, threshold, features, class_weight, settings, count, made)
         if groups is not None or time is not None:
@@ -619,14 +619,14 @@ def _refuse_one_group(groups: Ints) -> None:
         )
 
 
-def _refuse_divided_groups(parts: Mapping[str, LabelledRows]) -> None:
+def _refuse_divided_groups(groups: Ints, parts: Mapping[str, Ints]) -> None:
     """Raise if a group is in two of the given splits, which are then not independent; folds divide no group."""
     for one, other in itertools.combinations(parts, 2):
-        common = np.intersect1d(parts[one].groups, parts[other].groups)
+        common = np.intersect1d(groups[parts[one]], groups[parts[other]])
         if len(common):
-            rows = [int(parts[name].rows[parts[name].groups == common[0]][0]) for name in (one, other)]
-            text = f"groups: row {rows[0]} of the {one} rows and row {rows[1]} of the {other} rows are in the same group"
-            raise DataError(f"{text}, which splits must not divide: give splits that keep groups together, or leave `groups` out")
+            first, second = (rows[np.argmax(groups[rows] == common[0])] for rows in (parts[one], parts[other]))
+            text = f"groups: rows {first} ({one}) and {second} ({other}) are in the same group, which splits must not divide"
+            raise DataError(f"{text}: give splits that keep groups together, or leave `groups` out")
 
 
 def _fold_sets(folds: Iterable[Fold]) -> frozenset[tuple[int, ...]]:

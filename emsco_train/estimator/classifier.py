@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from emsco_runtime.bundle.publish import check_writable
 from emsco_runtime.decision import Decision, Label
 from emsco_runtime.driving.columns import ColumnDecisions
 from emsco_runtime.engine.scorer import Scorer
@@ -35,6 +33,7 @@ from emsco_train.estimator.input_validation import (
     explain_gaps,
     resolve_reject_label,
     resolve_seed,
+    resolve_workers,
     to_label_array,
     validate_fit_rows,
     validate_labels,
@@ -44,10 +43,12 @@ from emsco_train.estimator.input_validation import (
 from emsco_train.estimator.search_plan import search_by_parameters
 from emsco_train.export.expected_rows import check_expected_split
 from emsco_train.export.publication import Export
-from emsco_train.export.searched_design import build_cascade, check_design, export_searched_design
+from emsco_train.export.searched_design import build_cascade, check_counts, check_design, export_searched_design
+from emsco_train.export.target_check import check_target
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria, certify_design
 from emsco_train.guarantee.ledger import MemoryLedger
+from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Method, Objective, SearchUnits
 
@@ -119,7 +120,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     random_state
         A whole number makes splits and search repeatable; None or a `RandomState` draws one.
     n_jobs
-        Threads of the search; None or -1 for all cores. Results do not depend on it.
+        Threads of `fit`, `select` and `export`; None or -1 for all cores, -2 for all but one. Results do not depend on it.
     verbose
         Above 0: show progress on standard error, as a bar on a terminal and as plain lines elsewhere. See `Progress`.
     reject_label
@@ -336,7 +337,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             min_accuracy_of=min_accuracy_of,
             sure=sure,
         )
-        return select_tuned_design(self.problem_, self.front_, wanted)
+        return select_tuned_design(self.problem_, self.front_, wanted, jobs=resolve_workers(self.n_jobs))
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """Return a label for each row; the reject value where no stage is confident."""
@@ -435,13 +436,13 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         requirements = Requirements.of(min_coverage=min_coverage, max_cost=max_cost, min_recall=min_recall)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
         # Before the certify rows are used.
-        if Path(path).is_dir():
-            check_writable(Path(path), force=force)
+        check_target(path, name=name, version=version, force=force)
         check_expected_split(problem, split, is_fixed=not criteria.promise.is_asked)
+        fitters, jobs = ProblemFitters(problem), resolve_workers(self.n_jobs)
         if criteria.promise.is_asked:
             if design is not None:
                 raise DesignError("design and max_error were both given: max_error chooses the design itself. Give one of them")
-            choice = choose_tuned_design(problem, self.front_, criteria, self.certify_uses_)
+            choice = choose_tuned_design(problem, self.front_, criteria, self.certify_uses_, jobs=jobs, fitters=fitters)
             chosen, certificate = choice.design, choice.certificate
         elif requirements != Requirements():
             raise DesignError(
@@ -450,9 +451,10 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         else:
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
-            certificate = certify_design(problem, chosen, confidence, self.certify_uses_)
+            check_counts(problem, chosen, fitters)
+            certificate = certify_design(problem, chosen, confidence, self.certify_uses_, fitters=fitters)
         return export_searched_design(
-            path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate
+            path, problem, chosen, name=name, version=version, split=split, force=force, certificate=certificate, fitters=fitters
         )
 
     def __sklearn_tags__(self) -> Any:

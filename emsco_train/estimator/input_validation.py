@@ -18,12 +18,14 @@ from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.support.arrays import Array
 from emsco_train.data.table import Table, is_arrow_table
 from emsco_train.errors import DataError, DesignError
+from emsco_train.support.numbers import is_integer, worker_count
 
 __all__ = [
     "check_known_labels",
     "explain_gaps",
     "resolve_reject_label",
     "resolve_seed",
+    "resolve_workers",
     "to_label_array",
     "validate_fit_rows",
     "validate_labels",
@@ -134,8 +136,19 @@ def _require_two_classes(labels: Array, who: str) -> None:
 def resolve_seed(random_state: Any) -> int:
     """Return a seed: a whole number is one already, anything else draws one."""
     if isinstance(random_state, Integral):
+        if random_state < 0:
+            raise DesignError(f"random_state is {random_state!r}: expected a whole number, 0 or more, a RandomState, or None")
         return int(random_state)
     return int(check_random_state(random_state).randint(_SEED_RANGE))
+
+
+def resolve_workers(n_jobs: object) -> int:
+    """Return a number of threads, counted as joblib does: None or -1 for all cores, -2 for all but one, at least 1."""
+    if n_jobs is None:
+        return worker_count(None)
+    if not is_integer(n_jobs) or n_jobs == 0:
+        raise DesignError(f"n_jobs is {n_jobs!r}: expected a whole number other than 0, or None for all cores")
+    return int(n_jobs) if n_jobs > 0 else max(worker_count(None) + 1 + int(n_jobs), 1)
 
 
 def resolve_reject_label(reject_label: object, labels: Sequence[Label]) -> Label:

@@ -6,6 +6,7 @@ from typing import Any
 
 from emsco_train.data.problem import Problem
 from emsco_train.errors import SelectionError
+from emsco_train.estimator.input_validation import resolve_workers
 from emsco_train.search.progress import Progress
 from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.searches import Outcome
@@ -14,8 +15,6 @@ from emsco_train.search.sweep import search_thresholds
 from emsco_train.support.numbers import check_time_limit
 
 __all__ = ["search_by_parameters"]
-
-_ALL_CORES = -1
 
 
 def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
@@ -51,7 +50,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         limit_stages(settings, len(problem.names), rows),
         method=model.search,
         seed=seed,
-        jobs=None if model.n_jobs == _ALL_CORES else model.n_jobs,
+        jobs=resolve_workers(model.n_jobs),
         max_rows=choose_search_rows(problem, model.max_search_rows, model.search),
         time_limit=model.time_limit,
         upgrade=model.upgrade,

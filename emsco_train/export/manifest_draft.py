@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from emsco_runtime.bundle.manifest import Expected, Feature, Group, Manifest, Model, Stage, needed_version
+from emsco_runtime.bundle.manifest import Expected, Feature, Group, Manifest, Model, Name, Stage, needed_version
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.provenance import fingerprint, provenance
@@ -17,12 +17,13 @@ from emsco_train.errors import DesignError
 from emsco_train.export.golden_items import make_golden_items
 from emsco_train.models.cascade_model import CascadeModel
 from emsco_train.models.graph import INPUT, OUTPUT
-from emsco_train.support.validation_errors import first_error
+from emsco_train.support.validation_errors import FirstError, first_error
 
-__all__ = ["BundleInfo", "ExportRows", "build_manifest", "describe_training_settings"]
+__all__ = ["BundleInfo", "ExportRows", "build_manifest", "check_bundle_name", "describe_training_settings"]
 
 _PLACEHOLDER_ID = "0" * 64  # replaced by the manifest's own hash when it is sealed
 _MAX_GOLDEN_ITEMS = 100
+_NAME = TypeAdapter(Name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +45,20 @@ class BundleInfo:
     golden: int = 5
 
     def __post_init__(self) -> None:
-        """Check the number of golden items."""
+        """Check the name, the version and the number of golden items."""
+        check_bundle_name(self.name, self.version)
         golden: object = self.golden
         if not isinstance(golden, int) or not 1 <= golden <= _MAX_GOLDEN_ITEMS:
             raise DesignError(f"golden is {self.golden!r}: expected a whole number from 1 to {_MAX_GOLDEN_ITEMS}")
+
+
+def check_bundle_name(name: str, version: str) -> None:
+    """Raise if a bundle cannot have this name or this version."""
+    for word, text in (("name", name), ("version", version)):
+        try:
+            _NAME.validate_python(text, strict=True)
+        except ValidationError as error:
+            raise _unfit_value(FirstError(word, first_error(error).message, text)) from None
 
 
 def build_manifest(
@@ -78,8 +89,7 @@ def build_manifest(
         )
     except ValidationError as error:
         # Names are the user's own: what the format cannot hold is reported in one line.
-        fault = first_error(error)
-        raise DesignError(f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it") from None
+        raise _unfit_value(first_error(error)) from None
 
 
 def describe_training_settings(settings: StageSettings, class_weight: ClassWeight, *, weighted: bool) -> dict[str, JsonValue]:
@@ -96,6 +106,10 @@ def describe_training_settings(settings: StageSettings, class_weight: ClassWeigh
         **({} if settings.kind == "straight" else {"stages": settings.kind}),
         **settings.directions.record(),
     }
+
+
+def _unfit_value(fault: FirstError) -> DesignError:
+    return DesignError(f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}. Change it")
 
 
 def _groups(cost_model: CostModel, features: Sequence[Feature]) -> tuple[Group, ...]:

@@ -8,13 +8,12 @@ the others to chance. Rows of the same confidence share a bin, so a bin may hold
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_runtime.support.arrays import Floats, Ints, Mask
-from emsco_train.errors import DataError
 from emsco_train.models.evaluation import Evaluation
 from emsco_train.support.binomial import is_cdf_below
 
@@ -26,7 +25,6 @@ __all__ = [
     "add_warning",
     "calibrate",
     "calibrate_ranked",
-    "calibrate_stage",
 ]
 
 BINS = 10
@@ -65,21 +63,15 @@ class Reliability:
     bins: tuple[ReliabilityBin, ...]
 
     @classmethod
-    def of(cls, confidence: Floats, right: Mask) -> Reliability:
-        """Compare the top probability of each row with whether its label is right.
+    def of_ranked(cls, confidence: Floats, right: Mask) -> Reliability:
+        """Compare the top probabilities of rows, in ascending order, with whether their labels are right.
 
         Examples
         --------
-        >>> calibrated = Reliability.of(np.array([0.5, 0.5, 0.9, 1.0]), np.array([True, False, True, True]))
+        >>> calibrated = Reliability.of_ranked(np.array([0.5, 0.5, 0.9, 1.0]), np.array([True, False, True, True]))
         >>> len(calibrated.bins), calibrated.bins[0].gap, round(calibrated.error, 3)
         (3, 0.0, 0.025)
         """
-        order = np.argsort(confidence)
-        return cls.of_ranked(confidence[order], right[order])
-
-    @classmethod
-    def of_ranked(cls, confidence: Floats, right: Mask) -> Reliability:
-        """Do the same for rows in ascending order of confidence: a part of rows that are ranked is not sorted again."""
         rows = len(confidence)
         if not rows:
             return cls(0, 0, None, None, ())
@@ -93,19 +85,14 @@ class Reliability:
 class StageCalibration:
     """How well one stage, counted from 1, is calibrated on rows that training did not see.
 
-    Over all rows, over those that reach the stage, and over those that it accepts: their confidence is acted on. The warning is
-    one sentence where the accepted rows are right less often than their confidence says, by more than chance allows.
+    Over the rows that reach the stage, and over those that it accepts: their confidence is acted on. The warning is one sentence
+    where the accepted rows are right less often than their confidence says, by more than chance allows.
     """
 
     stage: int
-    all_rows: Reliability
     reached: Reliability
     accepted: Reliability
     warning: str | None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain data for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,43 +147,22 @@ def calibrate(evaluation: Evaluation, target: Ints) -> tuple[StageCalibration, .
 
 def calibrate_ranked(number: int, scores: RankedScores, *, reached: Mask, accepted: Mask) -> StageCalibration:
     """Return the calibration of one stage, without a warning; the masks are in the order of the ranks."""
-    return StageCalibration(number, scores.all_rows, scores.reliability(reached), scores.reliability(accepted), None)
+    return StageCalibration(number, scores.reliability(reached), scores.reliability(accepted), None)
 
 
 def add_warning(calibration: StageCalibration, stages: int) -> StageCalibration:
-    """Return the calibration of a stage with the warning that it gets in a design of `stages` stages, if any."""
-    return _add_warning(calibration, _FALSE_ALARM_RATE / stages)
-
-
-def calibrate_stage(
-    stage: int, *, confidence: Floats, right: Mask, reached: Mask, accepted: Mask, level: float = _FALSE_ALARM_RATE
-) -> StageCalibration:
-    """Return the calibration of one stage.
+    """Return the calibration of a stage with the warning that it gets in a design of `stages` stages, if any.
 
     The warning uses an exact binomial test with the mean confidence as the share of right rows. Rows of different confidence vary
-    less than that assumes (Hoeffding, 1956), so the test is conservative; a calibrated stage gets one with probability `level` at
-    most.
+    less than that assumes (Hoeffding, 1956), so the test is conservative.
 
     Examples
     --------
-    >>> every = np.ones(200, dtype=bool)
-    >>> made = calibrate_stage(1, confidence=np.full(200, 0.95), right=np.arange(200) < 160, reached=every, accepted=every)
-    >>> print(made.warning)
+    >>> scores, every = RankedScores.of(np.full(200, 0.95), np.arange(200) < 160), np.ones(200, dtype=bool)
+    >>> print(add_warning(calibrate_ranked(1, scores, reached=every, accepted=every), stages=1).warning)
     stage 1: confidence misleads: 80.00 % of the 200 accepted rows are right, their mean confidence is 95.00 %
     """
-    lengths = {len(confidence), len(right), len(reached), len(accepted)}
-    if len(lengths) > 1 or not len(confidence) or bool((accepted & ~reached).any()):
-        raise DataError(
-            f"stage {stage}: {len(confidence)} confidences, {len(right)} outcomes, {len(reached)} and {len(accepted)} flags: "
-            "expected one each for at least 1 row, and only rows that reach the stage to be accepted"
-        )
-    scores = RankedScores.of(confidence, right)
-    ranked = calibrate_ranked(stage, scores, reached=reached.take(scores.order), accepted=accepted.take(scores.order))
-    return _add_warning(ranked, level)
-
-
-def _add_warning(calibration: StageCalibration, level: float) -> StageCalibration:
-    return replace(calibration, warning=_warning(calibration.stage, calibration.accepted, level))
+    return replace(calibration, warning=_warning(calibration.stage, calibration.accepted, _FALSE_ALARM_RATE / stages))
 
 
 def _warning(stage: int, accepted: Reliability, level: float) -> str | None:

@@ -156,7 +156,7 @@ def certify_design(
 
     def test() -> CertifiedDesign:
         evidence = _collect_evidence(fitters or ProblemFitters(problem), rows, design)
-        return CertifiedDesign(design, certify(evidence, level), (design.id,))
+        return CertifiedDesign(design, certify(evidence, level))
 
     question = CertifyQuestion((design.id,), None, level, _count_drawn(rows))
     return _use_certify_rows(problem, ledger, question, confidence, test).certificate

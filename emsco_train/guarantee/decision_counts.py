@@ -21,15 +21,14 @@ LabelCounts: TypeAlias = tuple[int, ...]
 class DecisionCounts:
     """Counts of decisions by label; all that a certificate needs to know of the rows.
 
-    For each label: rows accepted as it, and those of them that have another one; rows that have it, and those of them that were
-    accepted as another one.
+    For each label: rows accepted as it, and those of them that have another one; rows that have it.
 
     Examples
     --------
     >>> import numpy as np
     >>> counts = DecisionCounts.of(np.array([0, 0, 1, -1]), np.array([0, 1, 1, 0]), ("ham", "spam"))
-    >>> counts.accepted, counts.accepted_wrong, counts.true, counts.true_wrong
-    ((2, 1), (1, 0), (2, 2), (0, 1))
+    >>> counts.accepted, counts.accepted_wrong, counts.true
+    ((2, 1), (1, 0), (2, 2))
     """
 
     rows: int
@@ -37,7 +36,6 @@ class DecisionCounts:
     accepted: LabelCounts
     accepted_wrong: LabelCounts
     true: LabelCounts
-    true_wrong: LabelCounts
 
     @classmethod
     def of(cls, label: Ints, target: Ints, labels: Sequence[Label]) -> DecisionCounts:
@@ -56,7 +54,7 @@ class DecisionCounts:
                     f"{len(labels)} labels"
                 )
         wrong = (label >= 0) & (label != target)
-        counts = [tuple(count_positions(positions, len(labels))) for positions in (label, label[wrong], target, target[wrong])]
+        counts = [tuple(count_positions(positions, len(labels))) for positions in (label, label[wrong], target)]
         return cls(len(target), tuple(labels), *counts)
 
     @property

@@ -28,52 +28,22 @@ from dataclasses import dataclass
 from emsco_runtime.bundle.manifest import Certificate, CertifiedChoice
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.designs.design import Design
-from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
-from emsco_train.guarantee.candidates import Candidate, order_candidates
+from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.certificate import certify_choice
 from emsco_train.guarantee.evidence import Evidence
 from emsco_train.guarantee.limits import CostLimit, Limit, ShareLimit
 from emsco_train.guarantee.promise import Promise
 
-__all__ = ["CertifiedDesign", "choose_certified", "choose_in_sequence"]
+__all__ = ["CertifiedDesign", "choose_in_sequence"]
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedDesign:
-    """The chosen design, its certificate, and the ids in the order of testing: as many were tested as the certificate says."""
+    """The chosen design, and its certificate."""
 
     design: Design
     certificate: Certificate
-    sequence: tuple[str, ...]
-
-
-def choose_certified(
-    candidates: Sequence[Candidate],
-    *,
-    rows: int,
-    promise: Promise,
-    full_cost: float,
-    requirements: Requirements | None = None,
-) -> CertifiedDesign:
-    """Choose the preferred design of those that are shown, on `rows` certify rows, to keep every limit of a promise.
-
-    Candidates are given fittest first. Of those that meet the requirements and pass, the one with most coverage on validation is
-    chosen; where there is a floor on coverage, the cheapest; or as `requirements.by` says.
-
-    Raises
-    ------
-    SelectionError
-        If no design meets the requirements.
-    CertificationError
-        If nothing can be certified: it holds the nearest bound, and about how many rows it would take.
-    """
-    if not promise.is_asked:
-        raise DesignError("nothing is promised: give max_error or max_error_of, or certify a design that is fixed beforehand")
-    sequence = order_candidates(
-        candidates, rows=rows, promise=promise, requirements=requirements or Requirements(), full_cost=full_cost
-    )
-    return choose_in_sequence(sequence, rows=rows, promise=promise)
 
 
 def choose_in_sequence(sequence: Sequence[Candidate], *, rows: int, promise: Promise) -> CertifiedDesign:
@@ -97,7 +67,7 @@ def choose_in_sequence(sequence: Sequence[Candidate], *, rows: int, promise: Pro
     choice = CertifiedChoice(candidates=len(sequence), tested=tested, passed=len(passed))
     # Each design is preferred to the one before it: the last to pass is chosen.
     certificate = certify_choice(passed[-1], promise, choice)
-    return CertifiedDesign(sequence[len(passed) - 1].design, certificate, tuple(candidate.design.id for candidate in sequence))
+    return CertifiedDesign(sequence[len(passed) - 1].design, certificate)
 
 
 def _decide_all(candidate: Candidate, rows: int) -> Evidence:

@@ -165,9 +165,8 @@ class CostLimit:
 
     def finding(self, evidence: Evidence, confidence: float) -> str:
         """Return what a design did on the certify rows, and how bad it may be."""
-        costs = evidence.costs()
-        text = f"cost {costs.mean:.6g} on average over {pluralize(evidence.rows, 'certify row')}"
-        return f"{text}, so its mean cost may be as high as {costs.upper_bound(confidence):.6g}"
+        text = f"cost {evidence.mean_cost:.6g} on average over {pluralize(evidence.rows, 'certify row')}"
+        return f"{text}, so its mean cost may be as high as {evidence.costs().upper_bound(confidence):.6g}"
 
     def rows_needed(self, evidence: Evidence, confidence: float) -> int:
         """Return about how many rows it takes if the true mean and spread are those of these rows; 0 where none would help."""

@@ -69,7 +69,7 @@ class Promise:
         object.__setattr__(self, "min_coverage", float(coverage) if coverage else None)
         if not self.is_asked and not (self.min_coverage is None and cost is None and not self.min_recall):
             raise DesignError(
-                "a coverage, a recall or a cost is promised together with an error: give max_error or max_error_of too"
+                "a coverage, a recall or a cost is promised together with an error: give `max_error` or `max_error_of` too"
             )
 
     @property

@@ -19,7 +19,7 @@ __all__ = ["design_view"]
 
 def design_view(data: ReportData, design_data: DesignData) -> tuple[str, str, str]:
     """Return the parts of the page about one design, in their order, as HTML: its figures, its stages, their calibration."""
-    rows = pluralize(data.held_out_rows, f"{data.held_out_split} row")
+    rows = pluralize(data.held_out_rows, f"{data.held_out_split} row") + _by_rows(design_data)
     stages = (
         f'<h3>Stages</h3><div class="wide">{draw_cascade(design_data.stages, data.cost_format)}</div>'
         f'<p class="hint">Shares are of the {rows}. '
@@ -115,8 +115,14 @@ def _calibration(data: ReportData, design_data: DesignData) -> str:
         f'<h3>Can its confidence be trusted?</h3><div class="stages">{parts}</div>'
         '<p class="hint">Each dot is a tenth of the rows that reach the stage, by confidence; bars are 95 % intervals. On the '
         "dashed line, confidence is honest; dots below it claim too much. Rows right of the threshold are accepted. ECE is the "
-        f"mean distance from the line, over the bins of {data.held_out_split} rows.</p>"
+        f"mean distance from the line, over the bins of {data.held_out_split} rows{_by_rows(design_data)}.</p>"
     )
+
+
+def _by_rows(design_data: DesignData) -> str:
+    """Return how stages and calibration are counted, where the other figures are by weight."""
+    counted = design_data.test or design_data.validation
+    return "" if counted.units is None else " (by rows, not by weight)"
 
 
 def _stage_calibration(data: ReportData, design_data: DesignData, stage: StageData) -> str:

@@ -1,16 +1,14 @@
-"""Numbers as the page writes them: shares, costs, thresholds, counts."""
+"""Numbers as the page writes them: shares, costs, counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emsco_runtime.bundle.summary import percent
-from emsco_runtime.decision import Label
 from emsco_train.runs.run_file import CountsEntry
 
-__all__ = ["CostFormat", "format_accuracy", "format_coverage", "format_duration", "format_threshold"]
+__all__ = ["CostFormat", "format_accuracy", "format_coverage", "format_duration"]
 
 _COST_DIGITS = 5
 _MAX_DECIMALS = 9
@@ -59,19 +57,6 @@ def format_coverage(counts: CountsEntry) -> str:
 def format_accuracy(counts: CountsEntry) -> str:
     """Return the share of accepted rows that are right."""
     return percent(counts.right, counts.accepted)
-
-
-def format_threshold(thresholds: Sequence[float], labels: Sequence[Label]) -> str:
-    """Return a threshold as people write it.
-
-    Examples
-    --------
-    >>> format_threshold([0.9, 0.9], ["ham", "spam"]), format_threshold([0.9, 0.99], ["ham", "spam"])
-    ('0.9', 'ham 0.9, spam 0.99')
-    """
-    if len(set(thresholds)) == 1:
-        return f"{thresholds[0]:g}"
-    return ", ".join(f"{label} {number:g}" for label, number in zip(labels, thresholds, strict=True))
 
 
 def format_duration(seconds: float) -> str:

@@ -15,9 +15,10 @@ from emsco_train.costs.cost_model import CostModel
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
+from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DataError
 from emsco_train.report.markers import CoverageColours
-from emsco_train.report.number_format import CostFormat, format_threshold
+from emsco_train.report.number_format import CostFormat
 from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
 from emsco_train.runs.curves_file import CURVES_NAME, CurvesFile
 from emsco_train.runs.folder import RunFolder

@@ -15,6 +15,7 @@ __all__ = ["draw_legend", "draw_scatter"]
 
 _WIDTH, _HEIGHT = 820, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 800.0, 30.0, 428.0
+_ROOM = 0.05
 
 
 def draw_scatter(data: ReportData) -> str:
@@ -62,8 +63,12 @@ def _make_axes(data: ReportData) -> tuple[Axis, Axis]:
     costs = [design_data.design.cost for design_data in data.designs] + [counts.cost for counts in baselines]
     counted = [*(design_data.validation for design_data in data.designs), *baselines]
     shares = [counts.right / counts.accepted for counts in counted if counts.accepted] or [0.0, 1.0]
+    low, high = min(shares), max(shares)
+    if low == high:
+        # Some room around one share alone, but none beyond 100 %.
+        low, high = max(low - _ROOM, 0.0), min(high + _ROOM, 1.0)
     x = Axis.covering(0.0, max(costs) * 1.02, start=_LEFT, end=_RIGHT, max_ticks=8)
-    return x, Axis.covering(min(shares), max(shares), start=_BOTTOM, end=_TOP, max_ticks=7)
+    return x, Axis.covering(low, high, start=_BOTTOM, end=_TOP, max_ticks=7)
 
 
 def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from emsco_runtime.bundle.manifest import Label
-from emsco_runtime.bundle.publish import check_writable
-from emsco_runtime.bundle.reading import MANIFEST_FILE
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
-from emsco_train.errors import DesignError
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
+from emsco_train.export.target_check import check_target
 from emsco_train.export.tuned_choice import choose_tuned_design
 from emsco_train.guarantee.choice import Choice, SelectionCriteria
 from emsco_train.models.fitted_set import ProblemFitters
@@ -122,7 +119,8 @@ def export_open_run(
 
     `on_phase` is called with each `Phase` of it.
     """
-    _check_output(Path(out), force=force)
+    bundle_name = name or opened.folder.path.resolve().name
+    check_target(out, name=bundle_name, version=version, force=force)
     on_phase(Phase("choosing and certifying a design"))
     ledger = RunLedger(opened.folder, opened.run)
     fitters = ProblemFitters(opened.problem)
@@ -132,7 +130,7 @@ def export_open_run(
         out,
         opened.problem,
         choice.design,
-        name=name or opened.folder.path.resolve().name,
+        name=bundle_name,
         version=version,
         force=force,
         settings_record={
@@ -149,11 +147,3 @@ def export_open_run(
     on_phase(Phase("measuring the design"))
     measured = measure_fitted_design(opened.problem, opened.problem.held_out, choice.design, exported.model)
     return RunExport(opened, choice, exported, measured)
-
-
-def _check_output(out: Path, *, force: bool) -> None:
-    """Refuse a folder that could not be written to, before the certify rows are used: they prove less each time."""
-    if not force and (out / MANIFEST_FILE).exists():
-        raise DesignError(f"{out} already holds a bundle: choose another folder, or use `force=True` to replace it")
-    if out.is_dir():
-        check_writable(out, force=force)

@@ -67,7 +67,7 @@ class TrainRequest:
         check_folds(self.folds)
         check_time_limit(self.time_limit)
         check_certify_uses(self.certify_uses)
-        check_upgrade(self.upgrade, StageSettings(kind=self.stages))
+        check_upgrade(self.upgrade, StageSettings(C=self.C, calibrate=self.calibrate, kind=self.stages))
         Directions.make(self.increasing, self.decreasing)
         FeatureOptions(min_category=self.min_category)
         if self.columns.label in self.columns.drop:

@@ -25,7 +25,7 @@ from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
 from emsco_train.data.labels import check_label_count
 from emsco_train.data.row_error import RowError
-from emsco_train.data.split_keys import time_codes
+from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
@@ -34,6 +34,9 @@ from emsco_train.runs.run_file import FileEntry
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["Columns", "Source", "read_source"]
+
+# A label that is true or false is the label 1 or 0.
+_BOOLEAN_WORDS = {"True": "1", "False": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +170,8 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
             f"{first.path}: column {columns.label!r} holds only the label {labels[0]!r}"
             f"{' after labels were dropped' if columns.drop_labels else ''}: at least two different ones are needed to train"
         )
-    group = None if columns.group is None else rows.column(columns.group, _parse_split_column)
-    time = None if columns.time is None else _read_time(rows, columns.time)
+    group = None if columns.group is None else _read_split_column(rows, columns.group, group_codes)
+    time = None if columns.time is None else _read_split_column(rows, columns.time, time_codes)
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
     return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
@@ -232,8 +235,10 @@ def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
     if not columns.drop_labels:
         return None
     values = rows.columns[columns.label]
-    names = [_label_name(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values.texts())]
-    dropped = {_label_name(label) for label in columns.drop_labels}
+    given = values.tolist() if isinstance(values, np.ndarray) else values.texts()
+    names = [_label_name(value) for value in given]
+    words = _BOOLEAN_WORDS if any(isinstance(value, bool) for value in given) else {}
+    dropped = {words.get(label, _label_name(label)) for label in columns.drop_labels}
     # A label that no row has may be misspelt; that every row has a label is no error.
     absent = sorted(dropped.difference(names, {""}))
     if absent:
@@ -248,7 +253,9 @@ def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
 
 
 def _label_name(value: object) -> str:
-    """Return the text by which a label is dropped: 1.0 is 1, and a missing one is empty."""
+    """Return the text by which a label is dropped: 1.0 and True are 1, and a missing one is empty."""
+    if isinstance(value, bool):
+        return str(int(value))
     return "" if is_missing(value) or not str(value).strip() else strip_decimal_zeros(str(value))
 
 
@@ -308,11 +315,11 @@ def _parse_split_column(name: str, values: TextColumn, place: Callable[[int], st
         return parse_column(name, values, "categorical", place)
 
 
-def _read_time(rows: _RawTable, name: str) -> Array:
-    """Return the column of times; raise for one that is none while its place in the files is known."""
+def _read_split_column(rows: _RawTable, name: str, codes: Callable[..., Ints]) -> Array:
+    """Return the column of groups or times; raise for a value that is none while its place in the files is known."""
     values: Array = rows.column(name, _parse_split_column)
     try:
-        time_codes(values, rows=rows.rows)
+        codes(values, rows=rows.rows)
     except RowError as error:
         raise DataError(f"{rows.place(error.row)}: column {name!r}{error.after}") from None
     return values

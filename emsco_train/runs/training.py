@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from emsco_runtime.decision import Label
+from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.front import Front
+from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.calibration_file import CalibrationFile
@@ -185,7 +188,7 @@ def _search_thresholds(
         max_rows=prepared.search_rows,
         time_limit=request.time_limit,
         start=start,
-        progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position])),
+        progress=lambda position: watch and watch(_describe_threshold(request.thresholds[position], prepared.problem.labels)),
         checkpoints=lambda position: Checkpoints(folder.work / f"checkpoint-{position + 1}.json", resume=resume),
         fitters=fitters,
         upgrade=request.upgrade,
@@ -201,7 +204,5 @@ def _search_thresholds(
     return searched
 
 
-def _describe_threshold(threshold: object) -> str:
-    if isinstance(threshold, dict):
-        return "threshold " + ", ".join(f"{label} {number:g}" for label, number in threshold.items())
-    return f"threshold {threshold:g}"
+def _describe_threshold(threshold: Threshold, labels: Sequence[Label]) -> str:
+    return f"threshold {format_threshold(resolve_thresholds(threshold, labels), labels)}"

@@ -22,7 +22,7 @@ def read_start(path: str | os.PathLike[str], names: Sequence[str]) -> Population
     ------
     DesignError
         If a design acquires a feature that is not among these.
-    RunError
+    DataError
         If there is no run.
     """
     folder = RunFolder(path)

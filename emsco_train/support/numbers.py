@@ -75,6 +75,6 @@ def worker_count(jobs: object) -> int:
     """Return a number of threads; None means all cores."""
     if jobs is None:
         return os.cpu_count() or 1
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+    if not is_integer(jobs) or jobs < 1:
         raise DesignError(f"jobs is {jobs!r}: expected a whole number, 1 or more; leave it out for all cores")
-    return jobs
+    return int(jobs)

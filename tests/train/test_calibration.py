@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from emsco_train.errors import DataError
-from emsco_train.guarantee.calibration import BINS, Reliability, calibrate, calibrate_stage
+from emsco_train.guarantee.calibration import BINS, RankedScores, Reliability, add_warning, calibrate, calibrate_ranked
 from emsco_train.models.evaluation import REJECTED, Evaluation
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.75, 0.9, 0.99, 1.0]) | st.floats(0.5, 1.0), st.booleans()), min_size=1)
@@ -21,17 +18,23 @@ def columns(rows: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([confidence for confidence, _ in rows]), np.array([right for _, right in rows])
 
 
-def warning_for(confidence: np.ndarray, right: np.ndarray, level: float = 0.01) -> str | None:
-    """Return the warning for rows that are all accepted at stage 1."""
+def reliability_of(confidence: np.ndarray, right: np.ndarray) -> Reliability:
+    """Return the reliability over rows in any order."""
+    return RankedScores.of(confidence, right).all_rows
+
+
+def warning_for(confidence: np.ndarray, right: np.ndarray) -> str | None:
+    """Return the warning for rows that are all accepted at the only stage."""
     everyone = np.ones(len(right), dtype=bool)
-    return calibrate_stage(1, confidence=confidence, right=right, reached=everyone, accepted=everyone, level=level).warning
+    made = calibrate_ranked(1, RankedScores.of(confidence, right), reached=everyone, accepted=everyone)
+    return add_warning(made, stages=1).warning
 
 
 @given(ROWS)
 def test_bins_part_the_rows(rows: list[tuple[float, bool]]) -> None:
     """Every row is in one bin, bins do not overlap, rows of one confidence stay together, and there are at most ten."""
     confidence, right = columns(rows)
-    made = Reliability.of(confidence, right)
+    made = reliability_of(confidence, right)
     assert 1 <= len(made.bins) <= BINS
     assert (sum(part.rows for part in made.bins), sum(part.right for part in made.bins)) == (made.rows, made.right)
     assert (made.rows, made.right) == (len(rows), right.sum())
@@ -48,7 +51,7 @@ def test_bins_part_the_rows(rows: list[tuple[float, bool]]) -> None:
 def test_error_is_the_weighted_gap(rows: list[tuple[float, bool]]) -> None:
     """The calibration error equals its textbook formula over the bins, and lies between 0 and 1."""
     confidence, right = columns(rows)
-    made = Reliability.of(confidence, right)
+    made = reliability_of(confidence, right)
     assert made.error is not None
     gaps = [abs(part.right / part.rows - part.confidence) * part.rows for part in made.bins]
     assert made.error == pytest.approx(sum(gaps) / len(rows))
@@ -58,16 +61,16 @@ def test_error_is_the_weighted_gap(rows: list[tuple[float, bool]]) -> None:
 def test_bins_hold_equal_numbers() -> None:
     """Where confidences differ, ten bins hold a tenth of the rows each, wherever the confidences crowd."""
     confidence = 1 - np.random.default_rng(1).random(1000) ** 4 / 2
-    assert [part.rows for part in Reliability.of(confidence, confidence > 0.7).bins] == [100] * 10
+    assert [part.rows for part in reliability_of(confidence, confidence > 0.7).bins] == [100] * 10
 
 
 def test_stage_without_accepted_rows() -> None:
     """A stage that accepts nothing has no error, no mean and no warning."""
     every, none = np.ones(4, dtype=bool), np.zeros(4, dtype=bool)
-    made = calibrate_stage(2, confidence=np.full(4, 0.7), right=none, reached=every, accepted=none)
+    made = add_warning(calibrate_ranked(2, RankedScores.of(np.full(4, 0.7), none), reached=every, accepted=none), stages=2)
     assert made.accepted == Reliability(0, 0, None, None, ())
     assert made.warning is None
-    assert made.reached.rows == made.all_rows.rows == 4
+    assert made.reached.rows == 4
 
 
 def test_misleading_confidence_is_reported() -> None:
@@ -93,15 +96,13 @@ def test_wrong_certainty_is_reported() -> None:
 def test_calibrated_stages_rarely_get_a_warning(rows: int) -> None:
     """Outcomes drawn at the stated confidences raise a warning no more often than the level allows; overconfident ones often."""
     rng = np.random.default_rng(rows)
-    repeats, level = 400, 0.05
+    repeats, level = 400, 0.01
     confidence = rng.uniform(0.8, 1.0, size=(repeats, rows))
     calibrated = rng.random((repeats, rows)) < confidence
-    alarms = sum(warning_for(*pair, level=level) is not None for pair in zip(confidence, calibrated, strict=True))
+    alarms = sum(warning_for(*pair) is not None for pair in zip(confidence, calibrated, strict=True))
     assert alarms <= stats.binom.ppf(1 - 1e-4, repeats, level)
     overconfident = rng.random((repeats // 8, rows)) < confidence[: repeats // 8] - 0.4
-    caught = sum(
-        warning_for(*pair, level=level) is not None for pair in zip(confidence[: repeats // 8], overconfident, strict=True)
-    )
+    caught = sum(warning_for(*pair) is not None for pair in zip(confidence[: repeats // 8], overconfident, strict=True))
     assert caught >= 0.5 * repeats // 8
 
 
@@ -114,30 +115,10 @@ def evaluation() -> tuple[Evaluation, np.ndarray]:
 
 
 def test_stages_of_an_evaluation() -> None:
-    """Each stage is judged on all rows, on those that reach it, and on those it accepts; ties go to the first label."""
+    """Each stage is judged on the rows that reach it, and on those it accepts; ties go to the first label."""
     first, second = calibrate(*evaluation())
     assert (first.stage, second.stage) == (1, 2)
-    assert (first.all_rows.rows, first.reached.rows, first.accepted.rows) == (4, 4, 2)
-    assert (second.all_rows.rows, second.reached.rows, second.accepted.rows) == (4, 2, 1)
-    assert (first.accepted.right, second.accepted.right, first.all_rows.right, second.reached.right) == (1, 1, 1, 1)
+    assert (first.reached.rows, first.accepted.rows) == (4, 2)
+    assert (second.reached.rows, second.accepted.rows) == (2, 1)
+    assert (first.accepted.right, second.accepted.right, first.reached.right, second.reached.right) == (1, 1, 1, 1)
     assert first.accepted.confidence == pytest.approx(0.85)
-
-
-def test_plain_data() -> None:
-    """The records become JSON, bins and all, and nothing is lost."""
-    made = calibrate(*evaluation())[0]
-    document = json.loads(json.dumps(made.to_dict()))
-    assert document["stage"] == 1
-    assert document["accepted"]["error"] == made.accepted.error
-    assert len(document["all_rows"]["bins"]) == len(made.all_rows.bins)
-    assert set(document["all_rows"]["bins"][0]) == {"lowest", "highest", "rows", "right", "confidence"}
-
-
-@pytest.mark.parametrize("fault", ["short", "empty", "accepted elsewhere"])
-def test_columns_that_do_not_belong_together(fault: str) -> None:
-    """Columns of different length, no rows, and rows accepted that never reach the stage are refused."""
-    size = 0 if fault == "empty" else 3
-    right = np.ones(2 if fault == "short" else size, dtype=bool)
-    reached = np.full(size, fault != "accepted elsewhere")
-    with pytest.raises(DataError, match=f"stage 1: {size} confidences"):
-        calibrate_stage(1, confidence=np.full(size, 0.9), right=right, reached=reached, accepted=np.ones(size, dtype=bool))

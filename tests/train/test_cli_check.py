@@ -76,6 +76,16 @@ def test_the_index_of_a_data_frame_is_left_out(tmp_path: Path, capsys: pytest.Ca
     assert decide(tmp_path / "run", data).count("\n") == 601
 
 
+def test_columns_with_the_names_of_arguments_stay_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page and the errors call a column by its name, also where an argument of the library has it."""
+    data = table(tmp_path / "t.csv", extra={"sample_weight": [1] * 600, "max_cost": [row * 7919 % 101 for row in range(600)]})
+    assert "dropped  sample_weight: always 1" in look(capsys, data)
+    prices = [f"{name} = 1" for name in ("x0", "x1", "x2", "max_cost", "sample_weight", "typo")]
+    (tmp_path / "costs.toml").write_text("\n".join(["[features]", *prices]), encoding="utf-8")
+    message = run_expecting_error(1, "emsco-train", "--data", data, "--check", "--costs", tmp_path / "costs.toml")
+    assert "(features: x0, x1, x2, max_cost)" in message
+
+
 def test_a_clean_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page is two lines: the share of the most common label, and that there is nothing to say; nothing is written."""
     lines = look(capsys, table(tmp_path / "t.csv"))

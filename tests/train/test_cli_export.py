@@ -353,12 +353,18 @@ def test_a_bundle_that_exists_already(run: Path, default: tuple[str, Manifest, P
 
 
 def test_places_that_are_not_written_to(run: Path, tmp_path: Path) -> None:
-    """A file, a place below one, and a folder of other files stay as they are."""
+    """A file, a place below one, and a folder of other files stay as they are, and no certify row is used."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("mine")
+    uses = (run / "certify.json").read_bytes()
     for out in ("file", "file/bundle", "full"):
-        assert str(tmp_path / out) in run_expecting_error(1, "emsco-export", run, "--out", tmp_path / out, "--force")
+        message = run_expecting_error(1, "emsco-export", run, "--out", tmp_path / out, "--force", "--max-cost", "7")
+        assert str(tmp_path / out) in message
+    message = run_expecting_error(2, "emsco-export", run, "--out", tmp_path / "bundle", "--bundle-version", "", "--max-cost", "7")
+    assert "--bundle-version is '', which a bundle cannot hold" in message
+    # A use of the certify rows makes the next certificate weaker.
+    assert (run / "certify.json").read_bytes() == uses
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "full"]
     assert (tmp_path / "file").read_text() == "mine"
 

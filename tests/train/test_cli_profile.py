@@ -74,6 +74,15 @@ texts = ["to be or not 2 be", "that is THE question"]
 mails = [Mail(text) for text in texts]
 
 
+def failing():
+    raise KeyError("no\\ndatabase")
+
+
+def failing_later():
+    yield Mail("a")
+    raise OSError("disk gone")
+
+
 def many():
     return (Mail(f"number {number}") for number in range(1000))
 """
@@ -137,6 +146,14 @@ def test_lines_of_json_made_into_items(folder: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
 
 
+def test_a_list_in_a_json_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The values of the list are the items, on one line or on many."""
+    (folder / "texts.json").write_text('["to be", "or not",\n "2 be"]', encoding="utf-8")
+    words = ("post:acquirers", "--items", "texts.json", "--make", "post:Mail", "--repeats", "1", "--out", "costs.toml")
+    assert main(words) == 0
+    assert "measured  3 of 3 items" in capsys.readouterr().out
+
+
 def test_no_more_items_than_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Items are drawn by the seed where there are more; dots lead into an object."""
     assert main(("post:nested.acquirers", "--items", "post:many", "--limit", "3", "--repeats", "1", "--out", "costs.toml")) == 0
@@ -176,6 +193,7 @@ def test_failed_calls_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]
             "argument --repeats: expected a whole number of at least 1, got 'many'",
         ),
         (("post:acquirers", "--items", "post:mails", "--limit", "x"), "argument --limit"),
+        (("post:acquirers", "--items", "post:mails", "--seed", "-1"), "--seed is -1: expected a whole number, 0 or more"),
         (("post:acquirers",), "the following arguments are required: --items"),
     ],
 )
@@ -207,6 +225,11 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
             "post:number: expected a list of items, or a function that returns one, got int",
         ),
         (("post:acquirers", "--items", "post:__name__"), "expected a list of items, or a function that returns one, got str"),
+        (("post:failing", "--items", "post:mails"), "post:failing failed: KeyError: 'no\\ndatabase'. Correct it"),
+        (("post:acquirers", "--items", "post:failing"), "post:failing failed: KeyError"),
+        (("post:acquirers", "--items", "post:failing_later"), "post:failing_later failed: OSError: disk gone"),
+        (("post:acquirers", "--items", "one.json"), "one.json: expected a list of items, got str. One value per line"),
+        (("post:acquirers", "--items", "lines.json"), "lines.json: not JSON: Extra data"),
         (("post:acquirers", "--items", "none.jsonl"), "none.jsonl: No such file"),
         (("post:acquirers", "--items", "post.py"), "post.py, line 2: not JSON"),
         (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: not JSON"),
@@ -218,6 +241,8 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
 def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 1, one line that says what and where, and no file."""
     (folder / "bad.jsonl").write_bytes(b'"\xff"\n')
+    (folder / "one.json").write_text('"a"')
+    (folder / "lines.json").write_text('"a"\n"b"\n')
     assert message in error_line(1, capsys, *words, "--out", "costs.toml")
     assert not (folder / "costs.toml").exists()
 

@@ -60,7 +60,7 @@ def test_a_sweep_with_thresholds_per_label(mixed: MixedTable, tmp_path: Path) ->
     )
     designs = front(tmp_path / "run")
     assert {design.thresholds for design in designs} == {(0.8, 0.8), (0.65, 0.65), (0.7, 0.95)}
-    for said in ("fittest at 0.8", "fittest at 0.65", "fittest at 0.7,0.95", "everything at 0.7/0.95"):
+    for said in ("fittest at 0.8", "fittest at 0.65", "fittest at ham 0.7, spam 0.95", "everything at ham 0.7, spam 0.95"):
         assert said in shown
     chosen = next(design for design in designs if design.thresholds == (0.7, 0.95))
     run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", chosen.id)
@@ -249,6 +249,8 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     assert "column <code>count of mails</code>: figures are by weight" in page
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
     assert f"{100 * front.knee.coverage:.2f} %" in page
+    assert f"Shares are of the {test.rows} test rows (by rows, not by weight). " in page
+    assert "over the bins of test rows (by rows, not by weight)." in page
     rows[7][-1] = 2 if rows[7][-1] != 2 else 1
     write_rows(tmp_path / "t.csv", [*HEADER, "count of mails"], rows)
     assert "values have changed since the run was trained" in run_expecting_error(
@@ -514,6 +516,16 @@ WRONG_USE = {
     "no number": (["--population", "many"], "argument --population: invalid int value: 'many'"),
     "search": (["--search", "guess"], "argument --search: invalid choice: 'guess'"),
     "sample in words": (["--max-search-rows", "few"], "--max-search-rows 'few': expected a whole number of rows, all, or auto"),
+    "sample below 1": (["--max-search-rows", "-5"], "--max-search-rows '-5': expected a whole number of rows, all, or auto"),
+    "penalty": (["--C", "-1"], "--C is -1.0: expected a finite number above 0"),
+    "penalty of nothing": (["--C", "nan"], "--C is nan: expected a finite number above 0"),
+    "calibrated trees": (["--stages", "boosted", "--calibrate", "temperature"], "--calibrate is for logistic regression"),
+    "weight twice": (["--class-weight", "ham=1,ham=5"], "--class-weight 'ham=1,ham=5' names the label 'ham' twice"),
+    "kind twice": (
+        ["--kind", "size=numeric", "--kind", "size=categorical"],
+        "--kind 'size=categorical': the column 'size' was given before",
+    ),
+    "unknown twice": (["--unknown", "fail", "--unknown", "ignore"], "'ignore': a word for all columns was given before"),
 }
 
 
@@ -559,7 +571,6 @@ UNSUITABLE_OPTIONS = {
     "unknown of a number": (["--unknown", "rate=ignore"], "is for categories, but 'rate' is numeric"),
     "wrong kind": (["--kind", "rate=boolean"], "line 2: column 'rate' holds"),
     "weight of nothing": (["--class-weight", "eggs=2"], "'eggs' is not a label"),
-    "penalty": (["--C", "-1"], "C is -1.0: expected a finite number above 0"),
     "sample": (["--max-search-rows", "1"], "sample of 1: expected a whole number of rows"),
     "no costs file": (["--costs", "nowhere.toml"], "costs file nowhere.toml: there is no such file. Check the path"),
 }

@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
@@ -26,13 +28,27 @@ def test_forms(costs: Any, total: float) -> None:
     assert CostModel.of(costs, ["a", "b"]).meter().cost(["a", "b"]) == total
 
 
+def test_costs_with_names_of_their_own_are_taken_by_name() -> None:
+    """A pandas Series is a mapping, whatever its order; an array has the order of the columns."""
+    series = pd.Series({"b": 2, "a": 1})
+    assert dict(CostModel.of(series, ["a", "b"]).features) == {"a": 1, "b": 2}
+    assert dict(CostModel.of(np.array([1.0, 2.0]), ["a", "b"]).features) == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("costs", [{1.0, 2.0}, frozenset([1, 2]), {"a": 1.0, "b": 2.0}.values()])
+def test_costs_without_names_and_without_an_order_are_refused(costs: Any) -> None:
+    """What is neither by name nor a list or an array is assigned to no column."""
+    with pytest.raises(DesignError, match=r"expected 2 costs in a mapping by name, or a list or an array in column order; got"):
+        CostModel.of(costs, ["a", "b"])
+
+
 def test_turneys_discount_is_a_group() -> None:
     """A test of 87.30 that costs 1.00 after another of its group: own cost 1.00 in a group of 86.30."""
     costs = CostModel.from_mapping({"one": 1.0, "two": 1.0}, groups=[CostGroup("lab", 86.3, ("one", "two"))])
     meter = costs.meter()
     assert (meter.cost(["one"]), meter.cost(["one", "two"])) == (87.3, 88.3)
-    assert (costs.group_of("one"), costs.groups_of("one")) == ("lab", ("lab",))
-    assert CostModel.of(None, ["one"]).group_of("one") is None
+    assert costs.groups_of("one") == ("lab",)
+    assert CostModel.of(None, ["one"]).groups_of("one") == ()
 
 
 @given(st.dictionaries(st.text(min_size=1), st.floats(0.01, 1e9), min_size=1, max_size=8), st.randoms())
@@ -116,10 +132,10 @@ def test_costs_whose_sum_is_no_finite_number(features: dict[str, float], groups:
 
 
 def test_a_feature_in_several_groups_needs_them_all() -> None:
-    """Each is paid once, and the first of them is the one that `group_of` names."""
+    """Each is paid once."""
     groups = [CostGroup("dns", 8.0, ("a", "b")), CostGroup("body", 2.0, ("a", "c"))]
     costs = CostModel.from_mapping({"a": 1, "b": 0, "c": 0}, groups=groups)
-    assert (costs.groups_of("a"), costs.group_of("a"), costs.groups_of("c")) == (("dns", "body"), "dns", ("body",))
+    assert (costs.groups_of("a"), costs.groups_of("c")) == (("dns", "body"), ("body",))
     assert [costs.meter().cost(names) for names in (["a"], ["b"], ["a", "b", "c"])] == [11.0, 8.0, 11.0]
 
 

@@ -3,6 +3,8 @@
 # ruff: noqa: N806 - X is scikit-learn's name
 from __future__ import annotations
 
+import copy
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,21 @@ from emsco_runtime import AcquisitionError, BundleError, Cascade
 from emsco_train.costs.cost_model import CostGroup, CostModel
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.splits import Shares
-from emsco_train.errors import CertificationError, CertifyUseWarning, DataError, DesignError, FewGroupsWarning, SelectionError
+from emsco_train.errors import (
+    CertificationError,
+    CertifyUseWarning,
+    DataError,
+    DesignError,
+    FewGroupsWarning,
+    SelectionError,
+    VerificationError,
+)
+from emsco_train.estimator import classifier
 from emsco_train.estimator.classifier import EmscoClassifier
+from emsco_train.estimator.input_validation import resolve_workers
 from emsco_train.search.searches import run_exhaustive
 from emsco_train.search.settings import Settings
+from emsco_train.support.numbers import worker_count
 
 # Much of it repeats what other tests have counted.
 pytestmark = pytest.mark.uncounted
@@ -551,7 +564,9 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"pinned": [True]}, "pinned holds True"),
         ({"population": 0}, "population is 0"),
         ({"max_stages": 9}, "max_stages is 9"),
-        ({"n_jobs": 0}, "jobs is 0"),
+        ({"n_jobs": 0}, "n_jobs is 0: expected a whole number other than 0"),
+        ({"n_jobs": 1.5}, "n_jobs is 1.5"),
+        ({"random_state": -1}, "random_state is -1: expected a whole number, 0 or more"),
         ({"time_limit": -1}, "time_limit is -1"),
         ({"time_limit": "1 h", "verbose": 1}, "time_limit is '1 h'"),
         ({"costs": {"size": 1}}, "no cost for feature 'kind'"),
@@ -568,7 +583,33 @@ def test_settings_that_cannot_be(setting: dict[str, Any], message: str) -> None:
     """One clear error of ours for each, when it is fitted."""
     X, y = table()
     with pytest.raises(DesignError, match=message):
-        EmscoClassifier(random_state=0, **setting).fit(X, y)
+        EmscoClassifier(**({"random_state": 0} | setting)).fit(X, y)
+
+
+def test_workers_are_counted_as_joblib_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None and -1 are all cores, -2 all but one, and never fewer than one; numbers of numpy are numbers."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert [resolve_workers(n_jobs) for n_jobs in (None, -1, -2, -9, 3, np.int64(1))] == [4, 4, 3, 1, 3, 1]
+    assert worker_count(np.int64(2)) == 2
+
+
+def test_select_and_export_take_the_workers_of_the_estimator(
+    model: EmscoClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both fit designs again, on as many threads as `n_jobs` says."""
+    used: list[int] = []
+
+    def note_workers(*_: Any, jobs: int, **__: Any) -> Any:
+        used.append(jobs)
+        raise DesignError("far enough")
+
+    monkeypatch.setattr(classifier, "choose_tuned_design", note_workers)
+    monkeypatch.setattr(classifier, "select_tuned_design", note_workers)
+    other = copy.copy(model).set_params(n_jobs=3)
+    for call in (lambda: other.select(min_accuracy=0.5), lambda: other.export(tmp_path / "bundle", max_error=0.1)):
+        with pytest.raises(DesignError, match="far enough"):
+            call()
+    assert used == [3, 3]
 
 
 @pytest.mark.filterwarnings("ignore:no row of the label")
@@ -642,6 +683,15 @@ def test_uses_of_the_certify_rows_are_counted(tmp_path: Path) -> None:
     (tmp_path / "full" / "letter").write_text("mine")
     with pytest.raises(BundleError, match="the folder is not empty and holds no bundle"):
         model.export(tmp_path / "full")
+    letter = tmp_path / "full" / "letter"
+    for target in (letter, letter / "bundle"):
+        with pytest.raises(DesignError, match=r"cannot be written: .*letter is not a folder"):
+            model.export(target)
+    with pytest.raises(DesignError, match="version is '', which a bundle cannot hold"):
+        model.export(tmp_path / "none", version="")
+    other = EmscoClassifier(threshold=0.9, random_state=1).fit(rows, truth)
+    with pytest.raises(VerificationError, match="has other figures"):
+        model.export(tmp_path / "none", other.design_)
     assert len(model.certify_uses_) == 0
     first = model.export(tmp_path / "first", max_error=0.1).bundle.manifest
     assert first.certificate.confidence == 0.975

@@ -22,8 +22,8 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, SelectionError
 from emsco_train.guarantee.candidates import Candidate
 from emsco_train.guarantee.evidence import CostRange, Evidence, Weights
-from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.promise import Promise
+from tests.train.certified_choice import choose_certified
 
 pytestmark = pytest.mark.uncounted
 

@@ -19,10 +19,10 @@ from emsco_train.guarantee.candidates import Candidate, order_candidates, pass_p
 from emsco_train.guarantee.certificate import certify
 from emsco_train.guarantee.choice import SelectionCriteria
 from emsco_train.guarantee.evidence import CostRange, Evidence, Weights
-from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.limits import CostLimit, ShareLimit
 from emsco_train.guarantee.promise import Promise
 from emsco_train.support.binomial import binomial_cdf, upper_bound
+from tests.train.certified_choice import choose_certified
 
 LABELS = ("ham", "spam")
 ROWS = 1000
@@ -150,6 +150,14 @@ def test_costs_are_tested_by_betting() -> None:
     assert CostLimit(2.4).passes(evidence, 0.95)
     assert not CostLimit(2.25).passes(evidence, 0.95)
     assert CostLimit(5.0).passes(make_evidence(expensive=1000), 0.95)
+
+
+def test_costs_of_rows_without_weight_show_nothing() -> None:
+    """Where no certify row has any weight, the refusal states their mean, and the highest cost there is as the bound."""
+    evidence = make_evidence(expensive=300, weights=Weights(np.zeros(ROWS), 1.0))
+    assert not CostLimit(4.0).passes(evidence, 0.95)
+    found = CostLimit(4.0).finding(evidence, 0.95)
+    assert found == "cost 2.2 on average over 1,000 certify rows, so its mean cost may be as high as 5"
 
 
 def test_a_recall_is_promised_with_an_error() -> None:
@@ -409,9 +417,3 @@ def test_hopeless_by_validation(validation: dict[str, Any], limits: dict[str, An
     assert said in str(error)
     assert "The certify rows were not looked at" in str(error)
     assert error.bound is None
-
-
-def test_nothing_promised_is_no_choice() -> None:
-    """Without an error there is nothing to test."""
-    with pytest.raises(DesignError, match="nothing is promised"):
-        choose_certified([make_candidate("x", make_evidence())], rows=ROWS, promise=Promise(), full_cost=5.0)

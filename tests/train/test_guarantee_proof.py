@@ -19,12 +19,13 @@ from scipy import stats
 
 from emsco_runtime.bundle.manifest import Certificate
 from emsco_train.designs.design import Design
+from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError
-from emsco_train.guarantee.candidates import Candidate
+from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.evidence import CostRange, Evidence
-from emsco_train.guarantee.fixed_sequence import choose_certified
 from emsco_train.guarantee.promise import Promise
 from emsco_train.support.binomial import binomial_cdf, upper_bound
+from tests.train.certified_choice import choose_certified
 
 pytestmark = pytest.mark.uncounted
 
@@ -140,13 +141,12 @@ def _evidence(accepted: int, wrong: int) -> Evidence:
 
 
 def _line(validation: Counts, certify: Counts) -> list[int]:
-    perfect = Counts(validation.accepted, [0] * len(validation.wrong))
-    candidates = [_candidate(index, validation, perfect) for index in range(len(validation.accepted))]
+    candidates = [_candidate(index, validation, certify) for index in range(len(validation.accepted))]
     try:
-        made = choose_certified(candidates, rows=ROWS, promise=PROMISE, full_cost=1.0)
+        sequence = order_candidates(candidates, rows=ROWS, promise=PROMISE, requirements=Requirements(), full_cost=1.0)
     except CertificationError:
         return []
-    return [int(name) for name in made.sequence]
+    return [int(candidate.design.id) for candidate in sequence]
 
 
 def _passes(counts: Counts, index: int) -> bool:

@@ -466,12 +466,12 @@ def test_given_splits_must_not_divide_groups() -> None:
     """A group in two given splits is named by its rows; where folds pool train and validation rows, these may share groups."""
     table, y = rows()
     splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
-    with pytest.raises(DataError, match=r"groups: row \d+ of the train rows and row \d+ of the \w+ rows are in the same group"):
+    with pytest.raises(DataError, match=r"groups: rows \d+ \(train\) and \d+ \(\w+\) are in the same group"):
         Problem.of(table, y, splits=splits, groups=np.arange(200) % 20)
     groups = np.arange(200)
     groups[splits.train[:10]] = splits.validation[:10]
     assert Problem.of(table, y, splits=splits, groups=groups, folds=3).is_cross_fitted
-    with pytest.raises(DataError, match=r"of the train rows and row \d+ of the validation rows"):
+    with pytest.raises(DataError, match=r"rows \d+ \(train\) and \d+ \(validation\)"):
         Problem.of(table, y, splits=splits, groups=groups, folds=0)
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal
@@ -34,8 +35,9 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.knee import knee_of
 from emsco_train.designs.precision import Precision
+from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DataError, DesignError, SelectionError
-from emsco_train.guarantee.calibration import StageCalibration, calibrate_stage
+from emsco_train.guarantee.calibration import RankedScores, StageCalibration, add_warning, calibrate_ranked
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
 from emsco_train.report.cascade_diagram import wrap_names
@@ -46,6 +48,7 @@ from emsco_train.report.number_format import CostFormat, format_duration
 from emsco_train.report.page import render_page
 from emsco_train.report.reliability_diagram import wilson_interval
 from emsco_train.report.report_data import DesignData, ReportData, read_report_data
+from emsco_train.report.scatter_plot import draw_scatter
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.curves_file import CURVES_NAME, CurveEntry, CurvesFile
 from emsco_train.runs.folder import RunFolder
@@ -186,7 +189,9 @@ def _calibration(rng: np.random.Generator, stages: int, needed: float = 0.75) ->
         confidence = rng.uniform(0.5, 1.0, ROWS)
         accepted = reached & (confidence >= needed)
         right = rng.random(ROWS) < 0.7
-        made.append(calibrate_stage(number, confidence=confidence, right=right, reached=reached, accepted=accepted))
+        scores = RankedScores.of(confidence, right)
+        ranked = calibrate_ranked(number, scores, reached=reached.take(scores.order), accepted=accepted.take(scores.order))
+        made.append(add_warning(ranked, stages=1))
         reached = reached & ~accepted
     return tuple(made)
 
@@ -447,6 +452,16 @@ def test_one_design_of_one_feature(tmp_path: Path) -> None:
     assert "1 design." in text
     assert "ran out of time" in text
     assert "left out</th>" not in text
+
+
+def test_the_accuracy_of_one_share_ends_at_100_percent(tmp_path: Path) -> None:
+    """Where all designs are as accurate, the axis has room around that share, but none beyond 100 %."""
+    content = read_report_data(make_run(tmp_path / "run", designs=1, thresholds=[(0.9, 0.9)], whole_accepted=0))
+    (only,) = content.designs
+    counted = only.validation.model_copy(update={"right": only.validation.accepted})
+    text = draw_scatter(replace(content, designs=(replace(only, validation=counted),)))
+    shares = [float(share) for share in re.findall(r">([\d.]+) %</text>", text)]
+    assert (min(shares), max(shares)) == (95.0, 100.0)
 
 
 def test_a_run_without_certify_rows_whose_baseline_accepts_nothing(tmp_path: Path, text: str) -> None:
@@ -1009,6 +1024,12 @@ def test_wrapped_names_fit_their_lines(names: list[str]) -> None:
     lines = wrap_names(names, 20)
     assert all(0 < len(line) <= 20 for line in lines)
     assert wrap_names(["one", "two", "three"], 9) == ["one · two", "three"]
+
+
+def test_thresholds_that_differ_in_one_label_are_written_apart() -> None:
+    """Each label is named with its number, also where two labels share one."""
+    texts = [format_threshold(numbers, ("a", "b", "c")) for numbers in ((0.9, 0.8, 0.9), (0.9, 0.8, 0.8), (0.9, 0.9, 0.9))]
+    assert texts == ["a 0.9, b 0.8, c 0.9", "a 0.9, b 0.8, c 0.8", "0.9"]
 
 
 def test_costs_line_up_whatever_their_size() -> None:

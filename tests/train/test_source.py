@@ -39,6 +39,24 @@ def test_a_csv_table(tmp_path: Path) -> None:
     assert source.splits() is None
 
 
+@pytest.mark.parametrize("dropped", ["1", "True"])
+def test_labels_that_are_true_or_false_have_one_name(tmp_path: Path, dropped: str) -> None:
+    """They are the labels 0 and 1, as thresholds call them; True and False mean the same."""
+    path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0, 3.0], label=[True, False, None])
+    source = read_source({None: str(path)}, Columns(drop_labels=(dropped,)))
+    assert source.kept is not None
+    assert source.kept.tolist() == [1, 2]
+    with pytest.raises(DataError, match="no row has the label '2', which was to be dropped; the labels are: , 0, 1"):
+        read_source({None: str(path)}, Columns(drop_labels=("2",)))
+
+
+def test_a_gap_in_a_typed_column_of_groups(tmp_path: Path) -> None:
+    """The message names the file, the row and the column."""
+    path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0], who=["x", None], label=[0, 1])
+    with pytest.raises(DataError, match=r"t\.parquet row 1: column 'who': the value is missing; fill it, or drop the row"):
+        read_source({None: str(path)}, Columns(group="who"))
+
+
 def test_ready_splits_come_in_their_own_order(tmp_path: Path) -> None:
     """Whatever the order in which they are named: train, validation, test, certify, one after the other."""
     paths: dict[str | None, str] = {}

@@ -57,7 +57,6 @@ class CostEstimator:
             repeats=self.timings.first.shape[2],
             clock=self.clock.name,
             statistic=self.statistic,
-            resolution_s=self.clock.resolution_s,
             together=together,
             measured=datetime.now(UTC),
             cautions=warnings,
@@ -82,7 +81,7 @@ class CostEstimator:
         else:
             fault = f"group {group}: {call.entry} and another of its acquirers succeed together on no item"
             own = self._spread_or_raise(after[position], fault).at_least(self.clock.resolution_s)
-        return CallFigures(str(call.entry), call.features, group, own, alone, counts.calls, counts.failures, counts.error)
+        return CallFigures(call.features, group, own, alone, counts.calls, counts.failures, counts.error)
 
     def _group_figures(self, name: str, extra: Floats) -> GroupFigures:
         """Return what being the first takes in addition: on each item the mean over the members, then the figure over items."""

@@ -33,8 +33,6 @@ class CallFigures:
 
     Parameters
     ----------
-    acquirer
-        Name of the callable.
     features
         The features that it returns.
     group
@@ -49,7 +47,6 @@ class CallFigures:
         Error of the first failure.
     """
 
-    acquirer: str
     features: tuple[str, ...]
     group: str | None
     own: Spread
@@ -95,8 +92,6 @@ class Profile:
         Number of sample items, and of repeats on each.
     clock, statistic
         How it was measured.
-    resolution_s
-        The shortest time that the clock can measure; no call is priced lower.
     together
         What all calls on one item take; None if no item had all of them succeed.
     measured
@@ -111,7 +106,6 @@ class Profile:
     repeats: int
     clock: ClockName
     statistic: Statistic
-    resolution_s: float
     together: Spread | None
     measured: datetime
     cautions: tuple[str, ...] = ()

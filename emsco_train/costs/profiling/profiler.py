@@ -87,8 +87,8 @@ def profile(
     ...     return len(text.split()), len(text.splitlines())
     >>> measured = profile(acquirers, ["7 bridges", "one\ntwo 3"], rng=np.random.default_rng(0))
     >>> costs = measured.cost_model(unit="us")
-    >>> costs.features["digits"] > 0, costs.features["words"], costs.group_of("words"), costs.unit
-    (True, 0.0, 'layout', 'us of CPU time')
+    >>> costs.features["digits"] > 0, costs.features["words"], costs.groups_of("words"), costs.unit
+    (True, 0.0, ('layout',), 'us of CPU time')
     """
     _check(samples, repeats, clock, statistic)
     calls = resolve_calls(acquirers.entries)

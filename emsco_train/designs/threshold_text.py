@@ -1,0 +1,22 @@
+"""Thresholds as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emsco_runtime.decision import Label
+
+__all__ = ["format_threshold"]
+
+
+def format_threshold(thresholds: Sequence[float], labels: Sequence[Label]) -> str:
+    """Return a threshold as people write it: one number where all labels share it, else one for each label.
+
+    Examples
+    --------
+    >>> format_threshold([0.9, 0.9], ["ham", "spam"]), format_threshold([0.9, 0.99], ["ham", "spam"])
+    ('0.9', 'ham 0.9, spam 0.99')
+    """
+    if len(set(thresholds)) == 1:
+        return f"{thresholds[0]:g}"
+    return ", ".join(f"{label} {number:g}" for label, number in zip(labels, thresholds, strict=True))
