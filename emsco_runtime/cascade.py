@@ -16,7 +16,7 @@ from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions, decide_columns
 from emsco_runtime.driving.golden_replay import replay_golden_items
 from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, deadline_from
-from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers
+from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers, check_observers
 from emsco_runtime.driving.runner import DecisionRunner
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import BindError, ClosedError
@@ -79,10 +79,9 @@ class Cascade(Decider):
         observers: Sequence[Observer] = (),
         listener: Listener | None = None,
     ) -> None:
-        if not isinstance(bundle, Bundle):
-            raise TypeError(f"expected a Bundle, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")
+        _check_bundle(bundle)
         registered = None if acquirers is None else check_acquirers(acquirers)
-        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        options = CascadeOptions(on_failure, pool, concurrency, check_observers(observers), listener)
         self._state = CascadeState(bundle, registered, options)
         self._bind()
 
@@ -104,7 +103,7 @@ class Cascade(Decider):
         With `verify`, a public key (PEM file), a bundle that is not signed with its private key, or that was changed since, is
         refused with a `BundleError`; see `read_bundle`.
         """
-        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        options = CascadeOptions(on_failure, pool, concurrency, check_observers(observers), listener)
         return cls(read_bundle(path, verify=verify), acquirers, **options._asdict())
 
     def with_bundle(self, bundle: Bundle, acquirers: Acquirers | None = None) -> Cascade:
@@ -119,6 +118,7 @@ class Cascade(Decider):
         acquirers
             The registry, if it has changed; None for the acquirers of this cascade.
         """
+        _check_bundle(bundle)
         registered = self._state.registered if acquirers is None else check_acquirers(acquirers)
         cascade = type(self).__new__(type(self))
         cascade._state = self._state._replace(bundle=bundle, registered=registered, earlier_names=self._inputs.names)  # noqa: SLF001 - one of our own
@@ -344,3 +344,8 @@ class Cascade(Decider):
         """Allow known values of these features too, without using them."""
         self._state = self._state._replace(earlier_names=self._state.earlier_names | names)
         self._inputs.names |= names
+
+
+def _check_bundle(bundle: object) -> None:
+    if not isinstance(bundle, Bundle):
+        raise TypeError(f"expected a Bundle, got {type(bundle).__name__}; Cascade.load(path) reads one from a folder")

@@ -38,7 +38,7 @@ Encoder: TypeAlias = Callable[[object], Encoded]
 _NumberEncoder: TypeAlias = Callable[[object], float]
 
 _INFINITY = math.inf
-_UNKNOWN_CATEGORY = -1.0
+UNKNOWN_CATEGORY = -1.0
 # Categories are shorter than this (`manifest.Name`), so whole numbers from here on cannot be one.
 _CATEGORY_LIMIT = 10**256
 
@@ -86,7 +86,7 @@ def _category_encoder(feature: Feature) -> _NumberEncoder:
             if name in position:
                 return position[name]
         if ignore:
-            return _UNKNOWN_CATEGORY
+            return UNKNOWN_CATEGORY
         advice = f'known categories: {allowed}. Map it to one of these, or train with unknown="ignore"'
         raise ValueFault("unknown_category", f"unknown category {format_with_type(value)}; {advice}")
 
@@ -176,8 +176,7 @@ def _encode_categories(feature: Feature, values: Array) -> tuple[Floats, Mask | 
     position = {category: float(index) for index, category in enumerate(feature.categories)}
     try:
         found = list(map(position.get, values.tolist()))
-    except TypeError:
-        # A value that cannot be a key, such as a list.
+    except Exception:  # noqa: BLE001 - a value that cannot be a key, such as a list, or of the user's own class
         return _encode_each(_make_number_encoder(feature), values)
     if None not in found:
         return np.array(found), None
@@ -198,6 +197,6 @@ def _encode_each(encode: _NumberEncoder, values: Array) -> tuple[Floats, Mask | 
     for row, value in enumerate(list(values) if values.dtype.kind in "mM" else values.tolist()):
         try:
             column[row] = encode(value)
-        except ValueFault:
+        except Exception:  # noqa: BLE001 - a fault, or whatever a value of the user's own class raises
             faulty[row] = True
     return column, faulty if faulty.any() else None

@@ -81,10 +81,10 @@ def describe_likely(likely: LikelyFigures, cost_unit: str) -> str:
     Examples
     --------
     >>> describe_likely(LikelyFigures(coverage=0.8123, accuracy=0.9051, cost=3.21987), "ms")
-    'on new rows about: coverage 81.2 %, accuracy 90.5 %, mean cost 3.22 ms; the choice flatters the figures above'
+    'on new rows about: coverage 81.2 %, accuracy 90.5 %, mean cost 3.21987 ms; the choice flatters the figures above'
     """
     shares = f"coverage {100 * likely.coverage:.1f} %, accuracy {100 * likely.accuracy:.1f} %"
-    return f"on new rows about: {shares}, mean cost {likely.cost:.3g} {cost_unit}; the choice flatters the figures above"
+    return f"on new rows about: {shares}, mean cost {likely.cost:.6g} {cost_unit}; the choice flatters the figures above"
 
 
 def describe_use(use: CertifyUse | None) -> list[str]:

@@ -88,7 +88,7 @@ class DecisionCounts:
     """Counts over the rows decided so far; exits are accepted rows by stage, reasons are those of rejected rows.
 
     `answers` are the rows whose true label is known, by this label and the one they got, None for a rejected row;
-    `unknown_categories` the rows by feature whose category the bundle does not know.
+    `unknown_categories` the rows by feature whose category the bundle does not know, and ignores.
     """
 
     degraded: int = 0

@@ -75,13 +75,14 @@ def _format_manifest(manifest: Manifest) -> str:
         ]
         for number, (stage, cost, exits) in enumerate(zip(manifest.stages, costs, manifest.expected.stages, strict=True), start=1)
     ]
+    stage_of = {name: str(number) for number, stage in enumerate(manifest.stages, start=1) for name in stage.acquire}
     return "\n\n".join(
         [
             "\n".join(header_lines),
             format_table(["stage", "features", "adds", "total", "threshold", "exits", "right", "acquires"], stages),
             format_table(
                 ["feature", "kind", "cost", "group", "stage", "if missing", "if unknown", "fallback"],
-                [_feature_row(manifest, feature) for feature in manifest.features],
+                [_feature_row(feature, stage_of.get(feature.name, "-")) for feature in manifest.features],
             ),
             *([_format_labels(manifest.expected)] if manifest.expected.labels else []),
             "\n".join(_format_footer(manifest)),
@@ -148,14 +149,13 @@ def _join_names(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f", ... ({len(names) - most} more)" if len(names) > most else "")
 
 
-def _feature_row(manifest: Manifest, feature: Feature) -> list[str]:
-    stages = [str(number) for number, stage in enumerate(manifest.stages, start=1) if feature.name in stage.acquire]
+def _feature_row(feature: Feature, stage: str) -> list[str]:
     return [
         feature.name,
         _format_kind(feature),
         format_number(feature.cost),
         ", ".join(feature.all_groups) or "-",
-        stages[0] if stages else "-",
+        stage,
         feature.missing,
         feature.unknown if feature.kind == "categorical" else "-",
         "-" if feature.fallback is None else _format_fallback(feature.fallback),

@@ -131,11 +131,13 @@ def _decide_rows(decider: _ChunkDecider, table: TableFile, file: TextIO) -> Deci
 
     counts, progress = DecisionCounts(), RowProgress()
     file.write(",".join(HEADER) + "\n")
-    for answer in run_ordered(decider.decide, table.read(decider.columns()), workers=available_cores()):
-        file.write(answer.text)
-        counts.add(answer.counts)
-        progress.show(counts.rows)
-    progress.close()
+    try:
+        for answer in run_ordered(decider.decide, table.read(decider.columns()), workers=available_cores()):
+            file.write(answer.text)
+            counts.add(answer.counts)
+            progress.show(counts.rows)
+    finally:
+        progress.close()
     asked = decider.split_rows
     if asked is not None and counts.rows != len(asked):
         raise InputError(
@@ -165,7 +167,7 @@ class _ChunkDecider:
     def decide(self, chunk: TableChunk) -> _Answer:
         """Decide the rows of a chunk that are asked for."""
         from emsco_runtime.cli.decision_rows import DecisionCounts, GroupedDecisions, format_decisions  # noqa: PLC0415 - as above
-        from emsco_runtime.cli.table_rows import take_rows  # noqa: PLC0415
+        from emsco_runtime.cli.table_rows import count_ignored, take_rows  # noqa: PLC0415
 
         rows, columns = take_rows(chunk, self.split_rows)
         values = {name: reader.read_column(columns[name]) for name, reader in self.readers.items()}
@@ -176,9 +178,8 @@ class _ChunkDecider:
             detail = f"{place}: {error.message}. Fix it, or use --on-failure reject or default"
             raise InputError(f"{self.options.rows}: {detail}") from None
         grouped = GroupedDecisions.of(decisions, self.truth.read_labels(columns, len(rows)))
-        unknown = Counter(
-            {name: count for name, reader in self.readers.items() if (count := reader.count_unknown(columns[name]))}
-        )
+        features = [feature for feature in self.cascade.manifest.features if feature.name in values]
+        unknown = Counter({one.name: count for one in features if (count := count_ignored(one, values[one.name]))})
         return _Answer(format_decisions(chunk.start + rows, grouped), DecisionCounts.of(grouped, unknown))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
+from emsco_runtime.bundle.encoding import UNKNOWN_CATEGORY, encode_column
 from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Ints
@@ -19,7 +20,7 @@ from emsco_runtime.support.table_file import TableChunk, TableFile, open_table
 from emsco_runtime.support.text_column import FieldReader, TextColumn, to_objects
 from emsco_runtime.support.vector_names import column_names
 
-__all__ = ["LabelColumn", "make_field_readers", "read_split_rows", "take_rows"]
+__all__ = ["LabelColumn", "count_ignored", "make_field_readers", "read_split_rows", "take_rows"]
 
 Column: TypeAlias = TextColumn | Array
 
@@ -35,8 +36,9 @@ def make_field_readers(
     words = missing_words if missing_words is not None else MISSING_WORDS if trained_words is None else trained_words
     features = {feature.name: feature for feature in manifest.features}
     needed = [features[name] for stage in manifest.stages for name in stage.acquire]
-    columns = {column: feature for feature in needed for column in _columns_of(feature, table)}
-    missing = [name for name in columns if name not in table.names]
+    given = frozenset(table.names)
+    columns = {column: feature for feature in needed for column in _columns_of(feature, given)}
+    missing = [name for name in columns if name not in given]
     if missing:
         raise InputError(
             f"{table.path}: columns are missing: {', '.join(missing)}; the file has {', '.join(table.names)}."
@@ -46,10 +48,19 @@ def make_field_readers(
     return {name: FieldReader(kinds[name], frozenset(feature.categories), words) for name, feature in columns.items()}
 
 
-def _columns_of(feature: Feature, table: TableFile) -> list[str]:
+def _columns_of(feature: Feature, given: Container[str]) -> list[str]:
     """Return the columns that hold a feature: one, or one for each number of a vector."""
-    is_numbered = feature.kind == "vector" and feature.name not in table.names
+    is_numbered = feature.kind == "vector" and feature.name not in given
     return column_names(feature.name, feature.width) if is_numbered else [feature.name]
+
+
+def count_ignored(feature: Feature, values: Array) -> int:
+    """Return in how many rows a feature has a category that the bundle does not know, and ignores."""
+    if feature.kind != "categorical" or feature.unknown != "ignore":
+        return 0
+    codes, faulty = encode_column(feature, values)
+    ignored = codes == UNKNOWN_CATEGORY
+    return int(np.count_nonzero(ignored if faulty is None else ignored & ~faulty))
 
 
 def take_rows(chunk: TableChunk, split_rows: Ints | None) -> tuple[Ints, Mapping[str, Column]]:

@@ -115,7 +115,9 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             detector.add_decision(decision)
             changed = detector.run_due_tests(0)
         if changed is not None:
-            _log.warning("%s", self._notify(detector.with_limits(changed)))
+            status = detector.with_limits(changed)
+            _log.warning("%s", status)
+            self._notify(status)
 
     def feedback(self, decision: Decision | Label | None, truth: object) -> None:
         """Count a true label that has become known, if the decision was accepted and not degraded.
@@ -153,7 +155,9 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             known = ", ".join(map(str, labels))
             _log.warning("truth %s is no label of the bundle, which has %s: it counts as wrong", format_value(truth), known)
         if changed is not None:
-            _log.warning("%s", self._notify(detector.with_limits(changed)))
+            status = detector.with_limits(changed)
+            _log.warning("%s", status)
+            self._notify(status)
 
     def follow(self, manifest: Manifest, *, confidence: ExpectedConfidence | None = None) -> None:
         """Start over with another bundle: its expected figures, no counts, the whole of the rates.
@@ -218,10 +222,9 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
         with self._lock:
             return self._detector.reading()
 
-    def _notify(self, status: DriftStatus) -> DriftStatus:
+    def _notify(self, status: DriftStatus) -> None:
         if self._settings.on_change is not None:
             self._settings.on_change(status)
-        return status
 
 
 def _labels_match(label: object, truth: object) -> bool:

@@ -90,7 +90,8 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
                 stage_tasks.add(loop.create_task(_call_unguarded(call, item)), place)
             else:
                 guarded = GuardedCall(call, item)
-                made = _call_guarded(guarded, limits) if semaphore is None else _call_in_turn(guarded, limits, semaphore)
+                in_turn = semaphore if call.is_async else None
+                made = _call_guarded(guarded, limits) if in_turn is None else _call_in_turn(guarded, limits, in_turn)
                 stage_tasks.add(loop.create_task(made), place)
         reply: Any = stage_tasks.outcomes
         if _call_in_loop_thread(stage_tasks, inline, item, limits) and stage_tasks.remaining:

@@ -59,9 +59,11 @@ class GuardedCall:
     def _runner(self) -> Callable[[Any], Any]:
         """Return the function of a plain acquirer, which also hands its answer to those who joined the call."""
         # It holds no reference to this object, which holds the pool's call and with it the function.
-        function, flight = self.call.function, self.ticket.flight
+        function, guard, ticket, flight = self.call.function, self.call.guard, self.ticket, self.ticket.flight
 
         def run(item: Any) -> Any:
+            # It may have waited for a thread while other calls failed.
+            guard.check_breaker(ticket)
             return reject_coroutine(function(item))
 
         return run if flight is None else lambda item: flight.run(run, item)

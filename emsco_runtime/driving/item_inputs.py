@@ -46,8 +46,12 @@ def check_budget(budget: float | None) -> float:
         return math.inf
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not budget >= 0:
         raise InputError(f"budget: expected a number of at least 0, got {format_value(budget)}. Leave it out for no limit")
-    # Not converted: a whole number may be too large for a float.
-    return budget
+    try:
+        # numpy would compare a number of a narrow type with costs in that type.
+        return float(budget)
+    except OverflowError:
+        # A whole number too large for a float.
+        return math.inf
 
 
 def deadline_from(deadline_s: float | None) -> float:
@@ -89,10 +93,13 @@ class InputChecker:
         self._encoders = {feature.name: make_encoder(feature) for feature in features}
         self.names = frozenset({*self._encoders, *other_names})
 
-    def check_known(self, known: Any) -> Mapping[str, object]:
-        """Return a copy of the known values of one item: the caller may change the mapping while the item is decided."""
+    def check_known(self, known: Any, place: str = "known") -> Mapping[str, object]:
+        """Return a copy of the known values of one item: the caller may change the mapping while the item is decided.
+
+        Errors begin with `place`.
+        """
         if not isinstance(known, Mapping):
-            raise InputError(f"known: expected a mapping from feature to value, got {type(known).__name__}")
+            raise InputError(f"{place}: expected a mapping from feature to value, got {type(known).__name__}")
         checked = dict(known)
         for name, value in checked.items():
             encode = self._encoders.get(name)
@@ -100,9 +107,9 @@ class InputChecker:
                 if encode is not None:
                     encode(value)
                 elif name not in self.names:
-                    raise InputError(f"known: the bundle has no feature {format_value(name)}{self._hint(name)}")
+                    raise InputError(f"{place}: the bundle has no feature {format_value(name)}{self._hint(name)}")
             except ValueFault as fault:
-                raise InputError(f"known: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
+                raise InputError(f"{place}: feature {name!r}: {fault.message}. Or leave it out, to have it acquired") from None
         return checked
 
     def check_many(self, items: Iterable[Any], keys: object, known: object) -> list[ItemInput]:
@@ -117,7 +124,9 @@ class InputChecker:
         if not isinstance(known, Sequence) or len(known) != count:
             got = len(known) if isinstance(known, Sequence) else type(known).__name__
             raise InputError(f"known: expected a sequence with one mapping (or None) per item, got {got} for {count} items")
-        return [NO_VALUES if values is None else self.check_known(values) for values in known]
+        return [
+            NO_VALUES if values is None else self.check_known(values, f"known[{index}]") for index, values in enumerate(known)
+        ]
 
     def _hint(self, name: object) -> str:
         close = difflib.get_close_matches(name, self.names, n=1) if isinstance(name, str) else []

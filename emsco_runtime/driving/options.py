@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from emsco_runtime.acquirers import Acquirer, Acquirers, OnFailure
@@ -12,7 +13,7 @@ from emsco_runtime.observing.recording import Listener
 from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.support.arguments import is_count
 
-__all__ = ["CascadeOptions", "CascadeState", "check_acquirers"]
+__all__ = ["CascadeOptions", "CascadeState", "check_acquirers", "check_observers"]
 
 
 class CascadeOptions(NamedTuple):
@@ -46,6 +47,13 @@ class CascadeState(NamedTuple):
     options: CascadeOptions
     # Features of the bundles that this one replaced: known values of them are allowed.
     earlier_names: frozenset[str] = frozenset()
+
+
+def check_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
+    """Return observers as a tuple; raise `BindError` for a single one, or another object."""
+    if not isinstance(observers, Iterable):
+        raise BindError([f"observers: expected a list of observers, got {observers!r}. Put one into a list"])
+    return tuple(observers)
 
 
 def check_acquirers(acquirers: Acquirers) -> tuple[Acquirer, ...]:

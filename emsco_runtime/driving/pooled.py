@@ -8,8 +8,10 @@ Exact semantics:
 - a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - of a cached acquirer one call per key is under way: those who need the same key wait for it, until their own deadline at most,
   and at most their time-out counted from the moment that call began; if it is cancelled, one of those who wait makes it;
-- a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls;
-- after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned.
+- a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls, so
+  that of several failures the first in this order ends the item, whichever came first;
+- after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned;
+  those that have ended count for their breakers and caches.
 """
 
 from __future__ import annotations
@@ -73,13 +75,11 @@ def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     outcomes: list[Any] = []
     with _begun([(call, item) for call in calls], limits) as begun:
         for guarded in begun:
-            outcome = _wait_for_outcome(guarded, limits)
-            if outcome is NOT_DONE:
-                return Expired([other.outcome for other in begun])
-            outcomes.append(outcome)
-            if ends_item(guarded.call, outcome):
+            # After the deadline this does not wait: calls that have ended by then count.
+            outcomes.append(_wait_for_outcome(guarded, limits))
+            if ends_item(guarded.call, outcomes[-1]):
                 break
-    return outcomes
+    return Expired(outcomes) if any(outcome is NOT_DONE for outcome in outcomes) else outcomes
 
 
 @contextlib.contextmanager
@@ -103,8 +103,14 @@ def _begin(guarded: GuardedCall, limits: Limits) -> None:
 
 
 def _abandon(guarded: GuardedCall, limits: Limits) -> None:
-    if guarded.outcome is NOT_DONE and guarded.pool_call is not None:
-        limits.pool.abandon(guarded.pool_call)
+    """Stop waiting for a call; its guard still learns of one that has ended."""
+    call = guarded.pool_call
+    if guarded.outcome is not NOT_DONE or call is None:
+        return
+    if call.done() and isinstance(call.exception(), Exception | None):
+        guarded.finish(call.result)
+    else:
+        limits.pool.abandon(call)
         guarded.cancel()
 
 

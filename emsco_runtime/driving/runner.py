@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from emsco_runtime.acquirers import Acquirer
@@ -18,7 +19,7 @@ from emsco_runtime.driving.options import CascadeState
 from emsco_runtime.driving.pooled import drive_pooled
 from emsco_runtime.driving.tasks import gather_in_order
 from emsco_runtime.engine.binding import bind
-from emsco_runtime.engine.plan import ItemKeyReader, Plan
+from emsco_runtime.engine.plan import Plan
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import Walk, walk
 from emsco_runtime.errors import AcquisitionError, BindError
@@ -45,8 +46,9 @@ class DecisionRunner:
         self.limits = Limits(math.inf, pool, options.pool is not None, options.concurrency)
         self.plan = time_calls(bind(manifest, registered, options.on_failure), observers)
         self.plan_many = time_calls(bind(manifest, registered, options.on_failure, many=True), observers)
-        # The same policies, with values read from a mapping: for rows of a table.
-        readers = [Acquirer(ItemKeyReader(name), (name,), "feature", call.policy) for name, call in self.plan.calls.items()]
+        # The same policies, with values read from rows of a table. Its columns were checked: a KeyError is one of a function that
+        # computes a column, and no missing key of the item.
+        readers = [Acquirer(itemgetter(name), (name,), "feature", call.policy) for name, call in self.plan.calls.items()]
         self.row_plan = bind(manifest, readers, options.on_failure)
         # Calling the functions is enough, which the fastest driver does.
         simple_calls = all(stage.acquire.simple for stage in self.plan.stages)
@@ -82,14 +84,21 @@ class DecisionRunner:
         self, scorer: Scorer, item: Any, key: str | None, known: Mapping[str, object], max_cost: float, deadline_s: float | None
     ) -> Decision:
         """Decide one item in an event loop."""
+        return await self._decide_async(scorer, (item, key, known), max_cost, deadline_s, None)
+
+    async def _decide_async(
+        self, scorer: Scorer, item_input: ItemInput, max_cost: float, deadline_s: float | None, index: int | None
+    ) -> Decision:
+        item, key, known = item_input
         with self.decision_context(1):
             limits = self.limits_until(deadline_s)
             steps, recorder = self._walk(self.plan, item, known, max_cost, limits.deadline, key)
             try:
                 decision = await drive_async(steps, scorer, item, limits)
             except AcquisitionError as error:
-                self._observers.run_hooks("on_error", error, self.plan.bundle)
-                raise
+                placed = error if index is None else error.with_index(index)
+                self._observers.run_hooks("on_error", placed, self.plan.bundle)
+                raise placed from error.__cause__
             return self._finish(decision, recorder)
 
     async def decide_many_async(
@@ -98,10 +107,7 @@ class DecisionRunner:
         """Decide many items in an event loop, at most `concurrency` of them at the same time."""
 
         async def decide_at(index: int) -> Decision:
-            try:
-                return await self.decide_async(scorer, *inputs[index], max_cost, deadline_s)
-            except AcquisitionError as error:
-                raise error.with_index(index) from error.__cause__
+            return await self._decide_async(scorer, inputs[index], max_cost, deadline_s, index)
 
         return await gather_in_order(decide_at, len(inputs), concurrency)
 

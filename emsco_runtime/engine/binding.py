@@ -43,7 +43,7 @@ def bind(manifest: Manifest, entries: Sequence[Acquirer] | None, on_failure: OnF
     if entries is None:
         entries = [Acquirer(ItemKeyReader(name), (name,), "feature") for name in needed]
     faults = [*_policy_faults("on_failure", on_failure), *_entry_faults(entries), *_coverage_faults(features, entries)]
-    faults += _fallback_faults(features, entries, on_failure)
+    faults += [*_cache_faults(entries), *_fallback_faults(features, entries, on_failure)]
     if faults:
         raise BindError(faults)
     calls = _make_calls(features, entries, on_failure, many=many)
@@ -194,6 +194,19 @@ def _entry_faults(entries: Sequence[Acquirer]) -> list[str]:
         if fault:
             faults.append(f"{place}: {fault}")
     return faults
+
+
+def _cache_faults(entries: Sequence[Acquirer]) -> list[str]:
+    """Return which acquirers share a cache: its keys do not say whose value it holds."""
+    users: defaultdict[int, list[str]] = defaultdict(list)
+    for entry in entries:
+        if entry.cache is not None:
+            users[id(entry.cache)].append(str(entry))
+    return [
+        f"{', '.join(found)}: they share a cache, which mixes their values; a cache belongs to one acquirer: make one for each"
+        for found in users.values()
+        if len(found) > 1
+    ]
 
 
 def _policy_faults(place: str, policy: object) -> list[str]:

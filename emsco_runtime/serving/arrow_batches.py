@@ -13,13 +13,13 @@ from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.arrow_tables import to_array
 
-__all__ = ["ArrowBatch", "as_values", "make_schema"]
+__all__ = ["ArrowBatch", "FrameBatch", "as_values", "make_schema", "wrap_batch"]
 
 _FIELDS = ("label", "status", "reason", "confidence", "stages", "cost", "degraded", "error")
 
 
 class ArrowBatch:
-    """A batch of rows: a RecordBatch, a Table or a pandas DataFrame, answered in the same form.
+    """A batch of rows: a RecordBatch or a Table, answered in the same form.
 
     Parameters
     ----------
@@ -32,21 +32,8 @@ class ArrowBatch:
     def __init__(self, table: Any, restore: Callable[[Any], Any]) -> None:
         self._table = table
         self._restore = restore
-        self.schema = table.schema
+        self.names: list[str] = table.schema.names
         self.rows: int = table.num_rows
-
-    @classmethod
-    def of(cls, batch: Any) -> ArrowBatch:
-        """Wrap a batch; `InputError` if it is none."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
-
-        if isinstance(batch, pa.Table):
-            return cls(batch, lambda table: table)
-        if isinstance(batch, pa.RecordBatch):
-            return cls(pa.Table.from_batches([batch]), _to_record_batch)
-        if hasattr(batch, "iloc"):
-            return cls(pa.Table.from_pandas(batch, preserve_index=False), lambda table: table.to_pandas())
-        raise InputError(f"expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got {type(batch).__name__}")
 
     def read(self, name: str) -> Array:
         """Return a column."""
@@ -58,17 +45,59 @@ class ArrowBatch:
 
     def answer(self, keep: Sequence[str], labels: Sequence[Label], decisions: ColumnDecisions) -> Any:
         """Return some columns of the batch and the decisions, in the form in which the batch was given."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
+
+        schema = make_schema(keep, self._table.schema, labels)
+        kept = [self._table.column(name) for name in keep]
+        return self._restore(pa.table([*kept, *_decision_columns(labels, decisions)], schema=schema))
+
+
+class FrameBatch:
+    """A batch of rows: a pandas DataFrame, answered by another one with its index. Only columns that are asked for are read."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.names: list[str] = frame.columns.tolist()
+        self.rows: int = len(frame)
+
+    def read(self, name: str) -> Array:
+        """Return a column; one of mixed values as it is: each row has its own fault."""
         import pyarrow as pa  # noqa: PLC0415
 
-        schema = make_schema(keep, self.schema, labels)
-        kept = [self._table.column(name) for name in keep]
-        fields = _decision_fields(labels)
-        own = {field.name: getattr(decisions, field.name) for field in fields}
-        if fields[0].type == pa.string():
-            own["label"] = np.array([None if label is None else str(label) for label in own["label"].tolist()], dtype=object)
-        # Of a row without a score the confidence is NaN, which becomes a gap.
-        made = [pa.array(own[field.name], field.type, from_pandas=True) for field in fields]
-        return self._restore(pa.table([*kept, *made], schema=schema))
+        column = self._frame[name]
+        try:
+            values: Array = as_values(pa.array(column, from_pandas=True))
+        except pa.ArrowException:
+            values = column.to_numpy(dtype=object)
+        return values
+
+    def take(self, rows: Ints) -> Any:
+        """Return some of the rows."""
+        return self._frame.take(rows)
+
+    def answer(self, keep: Sequence[str], labels: Sequence[Label], decisions: ColumnDecisions) -> Any:
+        """Return some columns of the frame, as they are, and the decisions."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        _check_kept(keep, self.names)
+        answer = pa.table(_decision_columns(labels, decisions), schema=pa.schema(_decision_fields(labels))).to_pandas()
+        answer.index = self._frame.index
+        for place, name in enumerate(keep):
+            answer.insert(place, name, self._frame[name], allow_duplicates=True)
+        return answer
+
+
+def wrap_batch(batch: Any) -> ArrowBatch | FrameBatch:
+    """Wrap a batch; `InputError` if it is none."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if isinstance(batch, pa.Table):
+        return ArrowBatch(batch, lambda table: table)
+    if isinstance(batch, pa.RecordBatch):
+        return ArrowBatch(pa.Table.from_batches([batch]), _to_record_batch)
+    if hasattr(batch, "iloc"):
+        return FrameBatch(batch)
+    raise InputError(f"expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got {type(batch).__name__}")
 
 
 def as_values(values: Any) -> Any:
@@ -84,12 +113,17 @@ def make_schema(keep: Sequence[str], batch_schema: Any, labels: Sequence[Label])
     """Return the Arrow schema of decisions, after the columns of the batches that are kept."""
     import pyarrow as pa  # noqa: PLC0415
 
-    missing = [name for name in keep if name not in batch_schema.names]
+    if keep:
+        _check_kept(keep, batch_schema.names)
+    return pa.schema([*(batch_schema.field(name) for name in keep), *_decision_fields(labels)])
+
+
+def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+    missing = [name for name in keep if name not in names]
     if missing:
         raise InputError(
-            f"the column {missing[0]!r}, which is to be kept, is missing; the batch has {', '.join(batch_schema.names)}"
+            f"the column {missing[0]!r}, which is to be kept, is missing; the batch has {', '.join(map(str, names))}"
         )
-    return pa.schema([*(batch_schema.field(name) for name in keep), *_decision_fields(labels)])
 
 
 def _decision_fields(labels: Sequence[Label]) -> list[Any]:
@@ -98,6 +132,17 @@ def _decision_fields(labels: Sequence[Label]) -> list[Any]:
     label = pa.int64() if all(isinstance(one, int) for one in labels) else pa.string()
     types = (label, pa.string(), pa.string(), pa.float64(), pa.int32(), pa.float64(), pa.bool_(), pa.string())
     return [pa.field(name, one) for name, one in zip(_FIELDS, types, strict=True)]
+
+
+def _decision_columns(labels: Sequence[Label], decisions: ColumnDecisions) -> list[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    fields = _decision_fields(labels)
+    own = {field.name: getattr(decisions, field.name) for field in fields}
+    if fields[0].type == pa.string():
+        own["label"] = np.array([None if label is None else str(label) for label in own["label"].tolist()], dtype=object)
+    # Of a row without a score the confidence is NaN, which becomes a gap.
+    return [pa.array(own[field.name], field.type, from_pandas=True) for field in fields]
 
 
 def _combine(column: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from emsco_runtime.acquirers import OnFailure
 from emsco_runtime.bundle.manifest import Manifest
@@ -17,7 +17,7 @@ from emsco_runtime.bundle.reading import read_bundle
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.driving.item_inputs import check_budget
 from emsco_runtime.errors import BundleError, InputError
-from emsco_runtime.serving.arrow_batches import ArrowBatch, as_values, make_schema
+from emsco_runtime.serving.arrow_batches import ArrowBatch, FrameBatch, as_values, make_schema, wrap_batch
 from emsco_runtime.support.arrays import Ints
 from emsco_runtime.support.arrow_tables import has_pyarrow
 from emsco_runtime.support.vector_names import column_names
@@ -30,6 +30,7 @@ class BatchDecider:
 
     A batch is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a pandas DataFrame. The result has the same form and a row for each
     row: the columns to keep, then label, status, reason, confidence, stages, cost, degraded and error, as in `ColumnDecisions`.
+    The result for a DataFrame has its index, and the kept columns as they are.
 
     Parameters
     ----------
@@ -83,6 +84,10 @@ class BatchDecider:
     ) -> None:
         if not has_pyarrow():
             raise InputError("deciding batches needs pyarrow: pip install 'emsco[parquet]'")
+        if isinstance(keep, str):
+            raise InputError(f"keep: expected a list of columns, got the text {keep!r}. Put a single one into a list")
+        if on_failure not in get_args(OnFailure):
+            raise InputError(f"on_failure: expected one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
         self._path = os.fspath(path)
         self._keep = tuple(keep)
         self._compute = dict(compute or {})
@@ -95,8 +100,8 @@ class BatchDecider:
 
     def __call__(self, batch: Any) -> Any:
         """Decide a batch."""
-        rows = ArrowBatch.of(batch)
-        columns: dict[str, Any] = {name: rows.read(name) for name in rows.schema.names if name in self._columns}
+        rows = wrap_batch(batch)
+        columns: dict[str, Any] = {name: rows.read(name) for name in rows.names if name in self._columns}
         columns.update((name, _compute_rows(function, rows)) for name, function in self._compute.items())
         # Where everything is computed, no column of values would say how many rows there are; no feature has this name.
         columns[""] = range(rows.rows)
@@ -123,7 +128,7 @@ def _list_columns(manifest: Manifest, computed: Mapping[str, object]) -> frozens
     return frozenset([*(feature.name for feature in acquired), *numbers])
 
 
-def _compute_rows(function: Callable[[Any], Any], batch: ArrowBatch) -> Callable[[Ints], Any]:
+def _compute_rows(function: Callable[[Any], Any], batch: ArrowBatch | FrameBatch) -> Callable[[Ints], Any]:
     """Return a function from row numbers to their values."""
     return lambda rows: as_values(function(batch.take(rows)))
 

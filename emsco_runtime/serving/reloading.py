@@ -26,7 +26,7 @@ from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import MANIFEST_FILE, read_bundle, read_manifest
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.decider import Decider
-from emsco_runtime.driving.options import CascadeOptions
+from emsco_runtime.driving.options import CascadeOptions, check_observers
 from emsco_runtime.errors import ClosedError, InputError
 from emsco_runtime.observing.observers import Observer
 from emsco_runtime.observing.recording import Listener
@@ -167,7 +167,7 @@ class ReloadingCascade(ForkSafe, Decider):
             check_seconds("period_s", period_s)
         if on_reload is not None and not callable(on_reload):
             raise InputError(f"on_reload: expected a function of a Reload, got {on_reload!r}")
-        options = CascadeOptions(on_failure, pool, concurrency, tuple(observers), listener)
+        options = CascadeOptions(on_failure, pool, concurrency, check_observers(observers), listener)
         # Absolute, since the service may change its working directory.
         key = None if verify is None else str(Path(verify).absolute())
         self._set_up(_Settings(str(Path(path).absolute()), acquirers, options, period_s, on_reload, key), None)

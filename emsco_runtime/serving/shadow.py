@@ -213,12 +213,17 @@ class Shadow(PickledBySettings[_Settings]):
             self._compare(recorded)
             return
         try:
-            if self._background.counts.waiting < _MAX_WAITING:
-                self._last_call = self._background.submit(self._compare, recorded)
-                return
+            with self._lock:
+                if self._background.counts.waiting < _MAX_WAITING:
+                    self._last_call = self._background.submit(self._compare_in_order, recorded)
+                    return
         except PoolFull as error:
             self._log_error(error, recorded.decision.key)
         self._count("dropped")
+
+    def _compare_in_order(self, recorded: RecordedItem) -> None:
+        # A call without a pool has no slot to release: while it waits for an acquirer, the next comparison does not start.
+        PoolCall(self._compare, recorded).run()
 
     def _compare(self, recorded: RecordedItem) -> None:
         try:

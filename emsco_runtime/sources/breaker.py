@@ -107,6 +107,11 @@ class CircuitBreaker(PickledBySettings[tuple[int, float, Callable[[], float]]]):
             phase.probed_at = now
             return phase
 
+    def has_opened_since(self, token: BreakerPhase) -> bool:
+        """Return whether it is not closed, and was opened after a call with this token was let through."""
+        phase = self._phase
+        return phase is not token and phase.opened_at is not None
+
     def succeeded(self, token: BreakerPhase) -> None:
         """Note that the source answered; a token of an earlier phase is ignored, here and below."""
         if token.consecutive_failures == 0 and not token.probes:

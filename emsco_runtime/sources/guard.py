@@ -96,8 +96,13 @@ class Guard:
             return None
         breaker_token = self.breaker.enter()
         if breaker_token is None:
-            raise ValueFault("breaker_open", "its source failed too often in a row, and it is not called for a while")
+            raise _breaker_fault()
         return breaker_token
+
+    def check_breaker(self, ticket: CallTicket) -> None:
+        """Raise `ValueFault` if the breaker has opened since the call was begun."""
+        if self.breaker is not None and ticket.breaker_token is not None and self.breaker.has_opened_since(ticket.breaker_token):
+            raise _breaker_fault()
 
     def read_joined(self, joined_call: JoinedCall) -> Any:
         """Return the outcome of a joined call that succeeded: a hit, unless it holds a value that is not allowed."""
@@ -130,6 +135,10 @@ class Guard:
 
 # Without a cache the validity of an outcome is not asked for.
 UNGUARDED = Guard(None, None, None, bool)
+
+
+def _breaker_fault() -> ValueFault:
+    return ValueFault("breaker_open", "its source failed too often in a row, and it is not called for a while")
 
 
 def _find_key(cache: AcquirerCache, item: Any) -> Hashable | None:

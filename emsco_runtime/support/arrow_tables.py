@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -222,7 +223,7 @@ def _open_parquet(path: str) -> Any:
     files = _list_files(path)
     try:
         names = pa.parquet.read_schema(files[0]).names
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
         dataset = pa.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ class CsvRows:
                 f"{path}: the header is one field, {shorten(repr(self.header[0]), 60)}: expected commas between the fields, got "
                 f"{separator!r}. Write the file with commas, or as Parquet"
             )
-        repeated = sorted({name for name in self.header if self.header.count(name) > 1})
+        repeated = sorted(name for name, count in Counter(self.header).items() if count > 1)
         if repeated:
             raise InputError(f"{path}: the header names a column twice: {', '.join(repeated)}. Names must be unique")
 

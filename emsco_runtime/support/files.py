@@ -8,6 +8,7 @@ import fcntl
 import io
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -23,11 +24,13 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def replace_file(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
     """Write to a temporary file next to `path`, then move it into place: a reader, or a crash, sees the old file or the new one.
 
-    With `sync`, the content is on the disk before it is moved.
+    The new file has the permissions of the one that it replaces. With `sync`, the content is on the disk before it is moved.
     """
     temporary = path.with_name(f".emsco-{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             yield file
             if sync:
                 file.flush()

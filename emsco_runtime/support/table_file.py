@@ -100,7 +100,8 @@ def _is_for_arrow(path: str) -> bool:
 
 
 def _csv_chunks(rows: CsvRows, names: Sequence[str]) -> Iterator[TableChunk]:
-    places = [rows.header.index(name) for name in names]
+    place_of = {name: place for place, name in enumerate(rows.header)}
+    places = [place_of[name] for name in names]
     selected, start = iter(rows), 0
     while batch := list(itertools.islice(selected, _CHUNK_ROWS)):
         columns = {name: ListColumn([row.fields[place] for row in batch]) for name, place in zip(names, places, strict=True)}

@@ -113,18 +113,6 @@ class FieldReader:
         texts, codes = column.distinct()
         return to_objects([self.read(text) for text in texts]).take(codes)
 
-    def count_unknown(self, column: TextColumn | Array) -> int:
-        """Return in how many rows the field is a category that the bundle does not know; 0 for other kinds of features."""
-        if self.kind != "categorical":
-            return 0
-        if isinstance(column, np.ndarray):
-            return sum(isinstance(value, str) and self._is_unknown(value) for value in column.tolist())
-        texts, codes = column.distinct()
-        return int(np.array([self._is_unknown(text) for text in texts], dtype=np.bool_).take(codes).sum())
-
-    def _is_unknown(self, text: str) -> bool:
-        return not self._is_gap(text) and match_category(text, self.categories) not in self.categories
-
     def _is_gap(self, text: str) -> bool:
         # A known category is never missing: the bundle was trained on a table in which the word meant something.
         return match_category(text, self.categories) not in self.categories and is_missing_text(text, self.missing)

@@ -147,6 +147,16 @@ def test_concurrency_is_bounded() -> None:
     assert decision.probabilities == Cascade(bundle).decide(item).probabilities
 
 
+def test_concurrency_bounds_async_acquirers_alone() -> None:
+    """Three plain acquirers wait for each other in the pool: each has a thread, whatever the limit of the async ones."""
+    together = threading.Barrier(3, timeout=60)
+    acquirers = Acquirers()
+    for name in "abc":
+        acquirers.feature(name)(lambda item: float(together.wait() * 0))
+    cascade = Cascade(make_bundle([list("abc")]), acquirers, pool=AcquirerPool(3), concurrency=1, on_failure="reject")
+    assert run(cascade.decide_async(1, deadline_s=10)).trace[0].acquired == ("a", "b", "c")
+
+
 def test_budget_and_known_values_hold_in_async_code() -> None:
     """A budget ends it before the stage; a known value is free and its source is not started."""
     sources = Sources("size", "links", "reputation")
@@ -798,3 +808,45 @@ def test_wrong_options_are_refused_even_without_items(options: dict[str, Any], s
     with pytest.raises(InputError) as caught:
         run(Cascade(sample_bundle()).decide_many_async([], **options))
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("way", ["many", "many_async"])
+def test_what_is_wrong_with_the_known_values_of_an_item_names_it(way: str) -> None:
+    """The message begins with the place of the item's mapping."""
+    cascade, items = Cascade(sample_bundle()), [UNCLEAR] * 3
+    for wrong, said in (
+        ({"size": "x"}, "known[2]: feature 'size': "),
+        ({"sise": 1.0}, "known[2]: the bundle has no feature 'sise'; did you mean 'size'?"),
+        (7, "known[2]: expected a mapping from feature to value, got int"),
+    ):
+        known: Any = [None, None, wrong]
+        with pytest.raises(InputError) as caught:
+            cascade.decide_many(items, known=known) if way == "many" else run(cascade.decide_many_async(items, known=known))
+        assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("way", ["many", "many_async"])
+def test_observers_get_errors_with_the_position_of_the_item(way: str) -> None:
+    """The error that observers get is the one that is raised, with its index and its cause."""
+
+    class Watcher:
+        """Keeps errors."""
+
+        def __init__(self) -> None:
+            self.errors: list[AcquisitionError] = []
+
+        def __call__(self, decision: Any) -> None:
+            """Ignore it."""
+
+        def on_error(self, error: AcquisitionError, bundle: str) -> None:
+            """Keep it."""
+            self.errors.append(error)
+
+    watcher, acquirers = Watcher(), Acquirers()
+    acquirers.feature("size")(lambda item: 1 / item)
+    cascade, items = Cascade(make_bundle([["size"]]), acquirers, observers=[watcher]), [1.0, 2.0, 0.0]
+    with pytest.raises(AcquisitionError) as caught:
+        cascade.decide_many(items) if way == "many" else run(cascade.decide_many_async(items))
+    assert watcher.errors == [caught.value]
+    assert caught.value.index == 2
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

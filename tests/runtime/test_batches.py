@@ -87,6 +87,47 @@ def test_frames_of_pandas(path: str) -> None:
     assert answer["error"].isna().all()
 
 
+def test_a_frame_keeps_its_index_and_its_columns(path: str) -> None:
+    """The answer fits the frame: the same index, even with repeated entries; kept columns have their types, gaps included."""
+    pd = pytest.importorskip("pandas")
+    for index in ([1, 3, 5], [7, 7, 7], list("xyz")):
+        frame = pd.DataFrame({**ROWS, "number": pd.array([1, None, 3], dtype="Int64")}, index=index)
+        answer = BatchDecider(path, keep=["number", "key"])(frame)
+        assert answer.index.equals(frame.index)
+        assert answer.columns.tolist()[:3] == ["number", "key", "label"]
+        pd.testing.assert_frame_equal(answer[["number", "key"]], frame[["number", "key"]])
+    with pytest.raises(InputError, match="the column 'id', which is to be kept, is missing; the batch has key, size"):
+        BatchDecider(path, keep=["id"])(frame)
+
+
+def test_of_a_frame_only_the_columns_that_are_needed_are_read(path: str) -> None:
+    """Columns of mixed values that no stage uses do not matter; of one that a stage uses, each bad value is one row's."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({**ROWS, "notes": [1, "text", b"bytes"]})
+    expected = [row[0] for row in expected_rows(sample_bundle(), {**ROWS})]
+    assert BatchDecider(path, keep=["notes"])(frame)["label"].tolist() == expected
+    mixed = frame.assign(size=pd.Series([2.0, "large", -2.0], dtype=object))
+    answer = BatchDecider(path, on_failure="reject")(mixed)
+    assert answer["reason"].tolist() == ["confident", "acquisition_failed", "confident"]
+
+
+def test_a_function_gets_rows_of_the_frame(path: str) -> None:
+    """Rows of a frame come as a frame with their index and types, which the function may change."""
+    pd = pytest.importorskip("pandas")
+    seen: list[Any] = []
+
+    def look_up(frame: Any) -> Any:
+        seen.append(frame)
+        frame["twice"] = frame["reputation"] * 2
+        return frame["twice"] / 2
+
+    frame = pd.DataFrame(ROWS, index=[5, 6, 7])
+    answer = BatchDecider(path, compute={"reputation": look_up})(frame)
+    assert answer["label"].tolist() == BatchDecider(path)(frame)["label"].tolist()
+    assert [one.index.tolist() for one in seen] == [[6]]
+    assert "twice" not in frame
+
+
 def test_expensive_columns_are_computed_for_the_rows_that_need_them(path: str) -> None:
     """A function gets the rows that reach its feature's stage, in the form of the batch, and may answer in Arrow's own arrays."""
     seen: list[Any] = []
@@ -159,6 +200,10 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
         BatchDecider(path, keep=["id"])(pa.table(ROWS))
     with pytest.raises(InputError, match="1 columns are missing: size"):
         BatchDecider(path)(pa.table(ROWS).drop_columns(["size"]))
+    with pytest.raises(InputError, match="keep: expected a list of columns, got the text 'key'"):
+        BatchDecider(path, keep="key")
+    with pytest.raises(InputError, match="on_failure: expected one of raise, reject, default, got 'rejct'"):
+        BatchDecider(path, on_failure="rejct")  # type: ignore[arg-type]
     monkeypatch.setattr(batches_module, "has_pyarrow", lambda: False)
     with pytest.raises(InputError, match="needs pyarrow"):
         BatchDecider(path)

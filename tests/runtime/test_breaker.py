@@ -6,16 +6,18 @@ import asyncio
 import os
 import pickle
 import threading
+import time
 from typing import Any
 
 import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from emsco_runtime import AcquisitionError, Cascade, InputError
+from emsco_runtime import Acquirers, AcquisitionError, Cascade, InputError
 from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
+from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.support.fork import ForkSafe, _ForkHooks
-from emsco_runtime.testing import RecordingAcquirers, sample_bundle
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
 
@@ -378,3 +380,26 @@ def test_fork_hooks_keep_no_object_alive() -> None:
     del gone
     fork_hooks._run_hooks()
     assert begun == [thing]
+
+
+@pytest.mark.parametrize("way", ["many", "many_async"])
+def test_a_breaker_that_opens_stops_the_calls_that_wait_for_a_thread(way: str) -> None:
+    """Fifty items wait for one thread: after three failures, those that are still waiting do not call; a probe does."""
+    clock, calls = Clock(), []
+    acquirers = Acquirers()
+
+    @acquirers.feature("size", breaker=CircuitBreaker(failures=3, clock=clock))
+    def size(item: Any) -> float:
+        calls.append(item)
+        time.sleep(0.01)
+        raise OSError("down")
+
+    cascade = Cascade(make_bundle([["size"]]), acquirers, pool=AcquirerPool(1), on_failure="reject")
+    decisions = cascade.decide_many(range(50)) if way == "many" else asyncio.run(cascade.decide_many_async(range(50)))
+    kinds = [decision.errors[0].kind for decision in decisions]
+    # Some more may start while the failures are noted.
+    assert kinds.count("exception") == len(calls) < 25
+    assert kinds.count("breaker_open") == 50 - len(calls)
+    clock.now = 60.0
+    assert cascade.decide(50).errors[0].kind == "exception"
+    assert calls[-1] == 50

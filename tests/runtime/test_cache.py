@@ -319,3 +319,17 @@ def test_something_else_in_its_place_is_refused() -> None:
     acquirers.feature("size", cache={})(len)  # type: ignore[arg-type]
     with pytest.raises(BindError, match="cache: expected an AcquirerCache, got dict"):
         Cascade(sample_bundle(), acquirers)
+
+
+def test_a_cache_of_two_acquirers_is_refused() -> None:
+    """Its keys do not say whose value it holds; one acquirer of several features may have one."""
+    cache = AcquirerCache(key=str, ttl_s=60.0)
+    acquirers = Acquirers()
+    acquirers.features("size", "links", cache=cache)(lambda item: {"size": 0.0, "links": 0.1})
+    acquirers.feature("reputation")(lambda item: 0.2)
+    Cascade(sample_bundle(), acquirers)
+    shared = Acquirers()
+    shared.features("size", "links", cache=cache)(lambda item: {"size": 0.0, "links": 0.1})
+    shared.feature("reputation", cache=cache)(lambda item: 0.2)
+    with pytest.raises(BindError, match=r"they share a cache, .* a cache belongs to one acquirer: make one for each"):
+        Cascade(sample_bundle(), shared)

@@ -240,6 +240,16 @@ def test_run_reads_categories_as_the_runtime_does(tmp_path: Path) -> None:
     assert found == pytest.approx(confidences, abs=1e-12)
 
 
+def test_run_says_ignored_only_of_categories_that_are(tmp_path: Path) -> None:
+    """A feature that fails for an unknown category rejects the row: nothing is said to be ignored."""
+    feature = Feature(name="c", kind="categorical", cost=1.0, categories=("a", "b"))
+    bundle = write_sample(tmp_path / "b", make_bundle([["c"]], features=[feature]))
+    rows = write_csv(tmp_path / "rows.csv", "c\na\nz\n")
+    shown = run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv", "--on-failure", "reject").stdout
+    assert "acquisition failed: 1" in shown
+    assert "they are ignored" not in shown
+
+
 def test_run_reads_words_for_missing(tmp_path: Path) -> None:
     """Words such as ? and NA are missing values, and others may be named; a category that the bundle knows never is."""
     features = [
@@ -314,6 +324,22 @@ def test_an_error_of_the_disk_has_the_name_of_the_file(tmp_path: Path) -> None:
             raise OSError(number, "no")
         assert caught.value.filename == name
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
+    """A private file stays private, before a byte is written; a new one has those that the umask leaves."""
+    out = tmp_path / "out"
+    with open_output(out) as file:
+        file.write("new")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert out.stat().st_mode & 0o777 == 0o666 & ~umask
+    out.chmod(0o600)
+    with open_output(out) as file:
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+        file.write("newer")
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert out.read_text() == "newer"
 
 
 def test_output_without_a_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -594,6 +620,15 @@ def test_run_can_be_interrupted(bundle: Path, tmp_path: Path, number: signal.Sig
 
 
 # Progress
+
+
+def test_run_clears_its_progress_before_an_error(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of progress is closed however the rows end: the error stands on a line of its own."""
+    closed: list[bool] = []
+    monkeypatch.setattr(RowProgress, "close", lambda _: closed.append(True))
+    rows = write_csv(tmp_path / "rows.csv", "size,links,reputation\nx,0,0\n")
+    assert "line 2" in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
+    assert closed == [True]
 
 
 def test_progress_in_plain_lines() -> None:

@@ -394,6 +394,27 @@ def test_on_change_is_called_once_per_change(caplog: pytest.LogCaptureFixture) -
     assert len(changes) == 2
 
 
+@pytest.mark.parametrize("by", ["decision", "feedback"])
+def test_an_alarm_is_logged_though_on_change_raises(by: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The line is in the log before anybody is notified; the caller gets what `on_change` raises."""
+
+    def broken(status: object) -> None:
+        raise OSError("pager")
+
+    monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]), on_change=broken)
+
+    def send() -> None:
+        for _ in range(6000):
+            if by == "decision":
+                monitor(make_decision(3))
+            else:
+                monitor.feedback("spam", "ham")
+
+    with caplog.at_level(logging.WARNING, "emsco_runtime.drift"), pytest.raises(OSError, match="pager"):
+        send()
+    assert [record.message.split(":")[0] for record in caplog.records] == ["drift"]
+
+
 def test_status_as_numbers() -> None:
     """`to_dict` is plain JSON, with levels as numbers for a metric, before the first item and after an alarm."""
     monitor = DriftMonitor(manifest_of([1100, 400, 300, 200]))

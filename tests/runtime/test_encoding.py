@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from emsco_runtime import Cascade
 from emsco_runtime.bundle.encoding import ValueFault, are_finite_numbers, category_name, encode_column, make_encoder
 from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.testing import make_bundle
 
 NUMBER = Feature(name="n", kind="numeric", cost=1.0)
 GAPPY = Feature(name="n", kind="numeric", cost=1.0, missing="impute")
@@ -222,6 +224,24 @@ def test_columns_are_encoded_as_values_are(feature: Feature, values: list[object
     """`encode_column` agrees with the encoder of one value, for any mix of values; what fails there is marked here."""
     column, faulty = encode_column(feature, np.array([*values, None], dtype=object)[:-1])
     check_column(feature, values, column, faulty)
+
+
+@pytest.mark.parametrize("method", ["__hash__", "__eq__"])
+def test_a_value_that_cannot_be_compared_is_the_fault_of_its_row(method: str) -> None:
+    """A category of the user's own class that raises, whatever it raises, does not end the rows beside it."""
+
+    def broken(*_: object) -> Any:
+        raise OSError("mine")
+
+    # The hash of a category, so that it is compared with it.
+    methods = {"__hash__": lambda _: hash("red"), "__eq__": lambda *_: False, method: broken}
+    value = type("Odd", (), methods)()
+    made = make_bundle([["c"]], features=[Feature(name="c", kind="categorical", cost=1.0, categories=("red", "blue"))])
+    cascade = Cascade(made, on_failure="reject")
+    column = np.array(["red", value, "blue"], dtype=object)
+    reasons = cascade.decide_columns({"c": column}).reason.tolist()
+    assert reasons == [cascade.decide({"c": one}).reason for one in column]
+    assert [reason == "acquisition_failed" for reason in reasons] == [False, True, False]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8, np.bool_, np.float16])

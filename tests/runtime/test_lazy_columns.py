@@ -115,6 +115,19 @@ def test_a_function_that_fails(compute: Any, said: str) -> None:
     assert degraded.degraded.tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("error", [KeyError("price"), IndexError("far"), TypeError("text")])
+def test_what_a_function_raises_is_no_missing_key(error: Exception) -> None:
+    """Whatever a function raises is its failure, of the kind "exception" and with its cause: the row lacks nothing."""
+
+    def compute(rows: Ints) -> Any:
+        raise error
+
+    with pytest.raises(AcquisitionError, match="its acquirer raised") as caught:
+        Cascade(two_stages()).decide_columns({"size": [0.05], "price": compute})
+    assert caught.value.kind == "exception"
+    assert caught.value.__cause__ is error
+
+
 def test_the_number_of_rows_must_be_known() -> None:
     """Functions alone do not say how many rows there are: any column with values does, also one that no stage needs."""
     cascade = Cascade(two_stages())

@@ -237,6 +237,8 @@ def test_what_cannot_be_called_is_refused() -> None:
     """Something that is not an observer raises when the cascade is created."""
     with pytest.raises(BindError, match="observers: 3 cannot be called"):
         Cascade(BUNDLE, observers=[3])  # type: ignore[list-item]
+    with pytest.raises(BindError, match=r"observers: expected a list of observers, got <built-in function print>\. Put one"):
+        Cascade(BUNDLE, observers=print)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

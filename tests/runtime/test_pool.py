@@ -521,6 +521,8 @@ def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
     wider = old.with_bundle(make_bundle([["b"]]), other)
     assert wider.decide({"b": 0.1}).trace[0].acquired == ("b",)
     assert old.decide({"a": 0.1}).bundle == old.manifest.id
+    with pytest.raises(TypeError, match=r"expected a Bundle, got str; Cascade.load\(path\) reads one from a folder"):
+        old.with_bundle("path")  # type: ignore[arg-type]
 
 
 def test_an_event_loop_waits_for_a_call_as_a_whole_and_no_longer_than_it_says() -> None:

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import pickle
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,35 @@ def test_a_shadow_that_hangs_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     source.release_event.set()
     assert shadow.drain(60)
     assert shadow.summary.compared == 3
+
+
+def test_comparisons_that_wait_for_a_source_run_one_after_the_other() -> None:
+    """Sources with a time-out are waited for: still one comparison at a time, in order, and `drain` waits for the last."""
+    running = most = 0
+    order: list[int] = []
+    own = RecordingAcquirers("size")
+
+    @own.feature("reputation", timeout_s=60.0)
+    def reputation(item: Any) -> float:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.005)
+        order.append(item["number"])
+        running -= 1
+        return 0.0
+
+    shadow = Shadow(make_bundle([["size"], ["reputation"]], threshold=1.0), own, share=1.0)
+    cascade = Cascade(sample_bundle(), RecordingAcquirers(*CLEAR), listener=shadow)
+    before = len(our_threads())
+    for number in range(20):
+        cascade.decide({**CLEAR, "number": number})
+    # That of the comparisons, and that of the source.
+    assert len(our_threads()) <= before + 2
+    assert shadow.drain(60)
+    assert shadow.summary.compared == 20
+    assert order == list(range(20))
+    assert most == 1
 
 
 def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-from emsco_runtime.cli.table_rows import read_split_rows
+from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.cli.table_rows import count_ignored, read_split_rows
 from emsco_runtime.errors import InputError
 from emsco_runtime.support import arrow_tables, table_file
 from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks
@@ -135,13 +137,30 @@ def test_typed_columns_are_joined() -> None:
     assert concatenate_columns([whole, np.array([np.nan])]).tolist()[:2] == [1.0, 2.0]  # type: ignore[union-attr]
 
 
-def test_unknown_categories_are_counted_in_columns_of_every_form() -> None:
-    """Text and typed values alike; neither gaps nor values of another type are unknown categories."""
+def test_ignored_categories_are_counted_in_columns_of_every_form() -> None:
+    """Text and typed values alike; neither gaps, nor values of another type, nor what fails are ignored categories."""
     texts = ["a", "b", "?", "7.0", "", "b"]
     reader = FieldReader("categorical", frozenset({"a", "7"}))
-    assert reader.count_unknown(ListColumn(texts)) == 2
-    assert reader.count_unknown(np.array([*texts, 3, None], dtype=object)) == 2
-    assert FieldReader("numeric").count_unknown(ListColumn(["x"])) == 0
+    feature = Feature(name="c", kind="categorical", cost=1.0, categories=("a", "7"), missing="impute", unknown="ignore")
+    assert count_ignored(feature, reader.read_column(ListColumn(texts))) == 2
+    # Text of a typed column is taken as it is: "7.0" is no code there.
+    typed = np.array([*texts, 3, None, True], dtype=object)
+    assert count_ignored(feature, reader.read_column(typed)) == 4
+    assert count_ignored(feature, reader.read_column(np.array([7, 8, 9]))) == 2
+    assert count_ignored(feature.model_copy(update={"unknown": "fail"}), typed) == 0
+    assert count_ignored(Feature(name="n", kind="numeric", cost=1.0), np.array(["x"], dtype=object)) == 0
+
+
+def test_a_wide_table_is_read_in_proportion_to_its_width(tmp_path: Path) -> None:
+    """Thirty thousand columns: looking each of them up among all others would take ten seconds and more."""
+    names = [f"column_{number}" for number in range(30_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    started = time.perf_counter()
+    with open_table(str(path)) as table:
+        [chunk] = table.read(names)
+    assert len(chunk.columns) == len(names)
+    assert time.perf_counter() - started < 5
 
 
 def test_typed_values_stay_but_for_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import pickle
@@ -282,7 +283,69 @@ def test_side_by_side_at_the_deadline(source: HangingSource) -> None:
     cascade = Cascade(make_bundle([["a", "b", "c"]]), acquirers, pool=AcquirerPool(3))
     decision = cascade.decide(1, deadline_s=WITHIN)
     assert (decision.reason, decision.cost, decision.stages) == ("deadline", 3.0, 0)
-    assert decision.trace[0].acquired == ("a",)
+    assert decision.trace[0].acquired == ("a", "c")
+
+
+@pytest.mark.parametrize("way", ["decide", "async"])
+def test_side_by_side_a_breaker_learns_of_what_has_ended_at_the_deadline(source: HangingSource, way: str) -> None:
+    """The first source hangs until the deadline, the second has failed before it, the third has answered: both count."""
+    breaker = CircuitBreaker(failures=1)
+    acquirers = Acquirers()
+    acquirers.feature("a")(source)
+    acquirers.feature("b", breaker=breaker, on_failure="default")(lambda item: 1 / 0)
+    acquirers.feature("c")(float)
+    cascade = Cascade(make_bundle([["a", "b", "c"]]), acquirers, pool=AcquirerPool(3))
+    if way == "decide":
+        decision = cascade.decide(1, deadline_s=WITHIN)
+    else:
+        decision = asyncio.run(cascade.decide_async(1, deadline_s=WITHIN))
+    assert decision.reason == "deadline"
+    assert decision.trace[0].acquired == ("c",)
+    assert [(failure.feature, failure.kind) for failure in decision.errors] == [("b", "exception")]
+    assert breaker.state == "open"
+
+
+def test_side_by_side_a_breaker_learns_of_what_has_ended_before_the_item() -> None:
+    """One source fails and ends the item, after another has failed: the breaker of the other one learns of it too."""
+    breaker, second_called = CircuitBreaker(failures=1), threading.Event()
+
+    def first(item: Any) -> float:
+        assert second_called.wait(60)
+        time.sleep(SOON)
+        raise OSError("down")
+
+    def second(item: Any) -> float:
+        second_called.set()
+        raise OSError("down")
+
+    acquirers = Acquirers()
+    acquirers.feature("a", on_failure="reject")(first)
+    acquirers.feature("b", breaker=breaker, on_failure="default")(second)
+    decision = Cascade(make_bundle([["a", "b"]]), acquirers, pool=AcquirerPool(2)).decide(1)
+    assert decision.reason == "acquisition_failed"
+    assert [failure.feature for failure in decision.errors] == ["a"]
+    assert breaker.state == "open"
+
+
+def test_side_by_side_what_ends_the_process_is_not_taken_for_a_failure() -> None:
+    """A source fails and ends the item, after another has raised SystemExit: that one is dropped with its call."""
+    breaker, second_called = CircuitBreaker(failures=1), threading.Event()
+
+    def first(item: Any) -> float:
+        assert second_called.wait(60)
+        time.sleep(SOON)
+        raise OSError("down")
+
+    def second(item: Any) -> float:
+        second_called.set()
+        raise SystemExit
+
+    acquirers = Acquirers()
+    acquirers.feature("a", on_failure="reject")(first)
+    acquirers.feature("b", breaker=breaker, on_failure="default")(second)
+    pool = AcquirerPool(2)
+    assert Cascade(make_bundle([["a", "b"]]), acquirers, pool=pool).decide(1).reason == "acquisition_failed"
+    assert breaker.state == "closed"
 
 
 def test_side_by_side_a_failure_ends_the_wait_for_the_others(source: HangingSource) -> None:

@@ -164,6 +164,12 @@ def test_a_budget_may_be_any_number() -> None:
     assert Cascade(sample_bundle()).decide(UNCLEAR, budget=10**400).cost == 28.0
 
 
+def test_a_budget_of_a_narrow_type_is_compared_as_a_float() -> None:
+    """numpy would round the cost to the type of the budget, and the stage would be begun."""
+    cascade = Cascade(make_bundle([["size"]], costs={"size": 100.03}))
+    assert cascade.decide({"size": 1.0}, budget=np.float16(100.0)).reason == "budget"
+
+
 @pytest.mark.parametrize("budget", [-0.01, math.nan, "10", True])
 def test_a_budget_must_be_a_number(budget: Any) -> None:
     """Negative, NaN, text: ValueError with the value got, in every way of deciding."""
