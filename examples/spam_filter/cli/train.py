@@ -60,8 +60,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (1)",
     )
-    add("--ham-threshold", type=float, default=0.96, metavar="P", help="confidence needed to call a message ham (0.96)")
-    add("--spam-threshold", type=float, default=0.997, metavar="P", help="confidence needed to call it spam (0.997)")
+    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
+    add("--spam-threshold", type=float, default=0.998, metavar="P", help="confidence needed to call it spam (0.998)")
     add(
         "--max-error",
         type=float,

@@ -78,8 +78,8 @@ class TrainingSettings:
         Of splits, costs and search.
     """
 
-    ham_threshold: float = 0.96
-    spam_threshold: float = 0.997
+    ham_threshold: float = 0.95
+    spam_threshold: float = 0.998
     max_error: float = 0.03
     confidence: float = 0.95
     min_coverage: float = 0.0
