@@ -7,6 +7,7 @@ import email.policy
 
 import pytest
 from hypothesis import given, strategies as st
+from spam_filter.message import mime
 from spam_filter.message.address import NOBODY, read_address
 from spam_filter.message.decoding import decode_text, decode_transfer
 from spam_filter.message.header_block import read_header
@@ -181,3 +182,12 @@ def test_scripts_and_styles_are_no_text_even_if_they_never_end() -> None:
     """Stripping tags leaves out what no reader sees; of a style that is never closed, the rest counts as hidden."""
     assert strip_tags("a<script>x</script>b") == "ab"
     assert split_page("a<style>x" * 1000).visible == "a"
+
+
+@given(st.lists(st.sampled_from([b"--b", b"--", b"b", b"x", b" ", b"\r\n", b"\n", b"\r"]), max_size=40).map(b"".join))
+def test_many_lines_like_a_boundary_are_no_other_parts(body: bytes) -> None:
+    """Beyond some of them boundaries are found by a pattern: the same ones."""
+    by_lines = mime._split_at_boundary(body, b"--b")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mime, "_MANY_OTHERS", 1)
+        assert mime._split_at_boundary(body, b"--b") == by_lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -43,6 +43,8 @@ _LINE_BREAKS: Final = {"flowed": re.compile(r"(?<!--) \n"), "folded": re.compile
 _BOUNDARY: Final = re.compile(r";\s{0,20}boundary(\*?)[\d*]{0,5}\s{0,20}=", re.IGNORECASE)
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _AFTER_BOUNDARY: Final = (b"\r", b"\n", b" ", b"\t", b"")
+# Lines like a boundary that are none, from which on a pattern pays: hostile mail may have nothing else.
+_MANY_OTHERS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,27 +183,38 @@ def _split_at_boundary(body: bytes, mark: bytes) -> list[bytes]:
     parts: list[bytes] = []
     start = -1
     body = b"\n" + body
-    # No pattern: each message has another boundary, and to compile one takes longer than to search.
-    found = body.find(mark)
-    while found >= 0:
-        end = found + len(mark)
-        closes = body.startswith(b"--", end) and body[end + 2 : end + 3] in _AFTER_BOUNDARY
-        # The line of another boundary may begin in the same way.
-        if body[found - 1] not in b"\r\n" or not (closes or body[end : end + 1] in _AFTER_BOUNDARY):
-            # On to the next line: a long one may be full of it.
-            line = _LINE_END.search(body, found)
-            found = -1 if line is None else body.find(mark, line.end())
-            continue
+    for found in _boundary_lines(body, mark):
         if start >= 0:
             parts.append(_trim_line_end(body[start:found]))
-        if closes or len(parts) >= PARTS:
+        end = found + len(mark)
+        if body.startswith(b"--", end) or len(parts) >= PARTS:
             return parts
         line_end = body.find(b"\n", end)
         start = len(body) if line_end < 0 else line_end + 1
-        found = body.find(mark, end)
     if 0 <= start < len(body):
         parts.append(body[start:])
     return parts
+
+
+def _boundary_lines(body: bytes, mark: bytes) -> Iterator[int]:
+    """Yield where the lines of a boundary begin; those of another one may begin in the same way."""
+    # No pattern at first: each message has another boundary, and to compile one takes longer than to search.
+    found, others = body.find(mark), 0
+    while found >= 0:
+        end = found + len(mark)
+        closes = body.startswith(b"--", end) and body[end + 2 : end + 3] in _AFTER_BOUNDARY
+        if body[found - 1] in b"\r\n" and (closes or body[end : end + 1] in _AFTER_BOUNDARY):
+            yield found
+            found = body.find(mark, end)
+            continue
+        others += 1
+        if others == _MANY_OTHERS:
+            pattern = re.compile(rb"(?<=[\r\n])" + re.escape(mark) + rb"(?=(?:--)?(?:[" + b"".join(_AFTER_BOUNDARY) + rb"]|\Z))")
+            yield from (line.start() for line in pattern.finditer(body, found))
+            return
+        # On to the next line: a long one may be full of it.
+        line = _LINE_END.search(body, found)
+        found = -1 if line is None else body.find(mark, line.end())
 
 
 def _trim_line_end(part: bytes) -> bytes:
