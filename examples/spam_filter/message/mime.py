@@ -209,7 +209,9 @@ def _boundary_lines(body: bytes, mark: bytes) -> Iterator[int]:
             continue
         others += 1
         if others == _MANY_OTHERS:
-            pattern = re.compile(rb"(?<=[\r\n])" + re.escape(mark) + rb"(?=(?:--)?(?:[" + b"".join(_AFTER_BOUNDARY) + rb"]|\Z))")
+            # The mark first, which is found fast; then what is before and behind it.
+            literal, after = re.escape(mark), b"".join(_AFTER_BOUNDARY)
+            pattern = re.compile(literal + rb"(?<=[\r\n]" + literal + rb")(?=(?:--)?(?:[" + after + rb"]|\Z))")
             yield from (line.start() for line in pattern.finditer(body, found))
             return
         # On to the next line: a long one may be full of it.
