@@ -597,6 +597,17 @@ def test_an_interrupt_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "emsco-test: interrupted\n"
 
 
+def test_a_background_job_can_be_terminated() -> None:
+    """Shells let background jobs ignore Ctrl-C: SIGTERM, which elsewhere does the same, still ends them."""
+    seen: list[object] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run_command("emsco-test", lambda: seen.append(signal.getsignal(signal.SIGTERM))) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIG_DFL]
+
+
 @pytest.mark.uncounted
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_can_be_interrupted(bundle: Path, tmp_path: Path, number: signal.Signals) -> None:

@@ -160,11 +160,3 @@ def test_a_program_with_its_own_handler_of_sigterm() -> None:
         signal.raise_signal(signal.SIGTERM)
     assert (received, stop[0]) == ([signal.SIGTERM], 0)
     signal.signal(signal.SIGTERM, before)
-
-
-def test_sigterm_where_interrupts_are_ignored() -> None:
-    """A background job of a shell ignores Ctrl-C: SIGTERM must not be ignored with it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with terminate_as_interrupt():
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    signal.signal(signal.SIGINT, before)
