@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 __all__ = [
     "LONGEST_MESSAGE",
     "describe_error",
+    "describe_in_one_line",
     "format_value",
     "format_with_type",
     "percent",
@@ -59,6 +60,17 @@ def describe_error(error: BaseException) -> str:
         return shorten(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
     except Exception:  # noqa: BLE001 - the user's own class; a failure to print must not become another failure
         return f"{type(error).__name__}: (it cannot be printed)"
+
+
+def describe_in_one_line(error: Exception) -> str:
+    r"""Return what `describe_error` does, without line breaks, and without a colon where there is no message.
+
+    Examples
+    --------
+    >>> describe_in_one_line(ValueError("two\nlines")), describe_in_one_line(KeyError())
+    ('ValueError: two lines', 'KeyError')
+    """
+    return " ".join(describe_error(error).split()).rstrip(": ")
 
 
 def suggest_name(name: object, names: Iterable[str], otherwise: str) -> str:

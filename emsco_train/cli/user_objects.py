@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from emsco_runtime.acquirers import Acquirers
+from emsco_runtime.support.formatting import describe_in_one_line
 from emsco_train.errors import DataError, DesignError
 
 __all__ = ["load_acquirers", "load_items", "load_object"]
@@ -37,7 +38,7 @@ def load_object(target: str) -> Any:
     try:
         found = importlib.import_module(module)
     except Exception as error:
-        detail = _describe_error(error)
+        detail = describe_in_one_line(error)
         raise DesignError(f"{target}: module {module} cannot be imported: {detail}. Correct its name, or fix it") from error
     for part in name.split("."):
         if not hasattr(found, part):
@@ -78,11 +79,7 @@ def _call(target: str, function: Callable[[], _Result]) -> _Result:
     try:
         return function()
     except Exception as error:
-        raise DesignError(f"{target} failed: {_describe_error(error)}. Correct it") from error
-
-
-def _describe_error(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+        raise DesignError(f"{target} failed: {describe_in_one_line(error)}. Correct it") from error
 
 
 def _read_json_list(path: Path) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, InputError
+from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, Decision, InputError
 from emsco_runtime.driving import pooled
 from emsco_runtime.driving.one import _acquire
 from emsco_runtime.engine.walk import walk
@@ -305,8 +305,8 @@ def test_side_by_side_a_breaker_learns_of_what_has_ended_at_the_deadline(source:
     assert breaker.state == "open"
 
 
-def test_side_by_side_a_breaker_learns_of_what_has_ended_before_the_item() -> None:
-    """One source fails and ends the item, after another has failed: the breaker of the other one learns of it too."""
+def decide_after_an_error(error: BaseException) -> tuple[Decision, CircuitBreaker]:
+    """Return a decision that the failure of one source ends, after another has raised an error, and the other's breaker."""
     breaker, second_called = CircuitBreaker(failures=1), threading.Event()
 
     def first(item: Any) -> float:
@@ -316,12 +316,17 @@ def test_side_by_side_a_breaker_learns_of_what_has_ended_before_the_item() -> No
 
     def second(item: Any) -> float:
         second_called.set()
-        raise OSError("down")
+        raise error
 
     acquirers = Acquirers()
     acquirers.feature("a", on_failure="reject")(first)
     acquirers.feature("b", breaker=breaker, on_failure="default")(second)
-    decision = Cascade(make_bundle([["a", "b"]]), acquirers, pool=AcquirerPool(2)).decide(1)
+    return Cascade(make_bundle([["a", "b"]]), acquirers, pool=AcquirerPool(2)).decide(1), breaker
+
+
+def test_side_by_side_a_breaker_learns_of_what_has_ended_before_the_item() -> None:
+    """One source fails and ends the item, after another has failed: the breaker of the other one learns of it too."""
+    decision, breaker = decide_after_an_error(OSError("down"))
     assert decision.reason == "acquisition_failed"
     assert [failure.feature for failure in decision.errors] == ["a"]
     assert breaker.state == "open"
@@ -329,22 +334,8 @@ def test_side_by_side_a_breaker_learns_of_what_has_ended_before_the_item() -> No
 
 def test_side_by_side_what_ends_the_process_is_not_taken_for_a_failure() -> None:
     """A source fails and ends the item, after another has raised SystemExit: that one is dropped with its call."""
-    breaker, second_called = CircuitBreaker(failures=1), threading.Event()
-
-    def first(item: Any) -> float:
-        assert second_called.wait(60)
-        time.sleep(SOON)
-        raise OSError("down")
-
-    def second(item: Any) -> float:
-        second_called.set()
-        raise SystemExit
-
-    acquirers = Acquirers()
-    acquirers.feature("a", on_failure="reject")(first)
-    acquirers.feature("b", breaker=breaker, on_failure="default")(second)
-    pool = AcquirerPool(2)
-    assert Cascade(make_bundle([["a", "b"]]), acquirers, pool=pool).decide(1).reason == "acquisition_failed"
+    decision, breaker = decide_after_an_error(SystemExit())
+    assert decision.reason == "acquisition_failed"
     assert breaker.state == "closed"
 
 

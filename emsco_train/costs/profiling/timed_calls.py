@@ -15,7 +15,7 @@ from emsco_runtime.acquirers import Acquirer, string_names
 from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.engine.outcomes import BatchCall, values_by_name
 from emsco_runtime.engine.plan import is_async
-from emsco_runtime.support.formatting import describe_error
+from emsco_runtime.support.formatting import describe_in_one_line
 from emsco_train.costs.profiling.clock import Clock
 from emsco_train.support.validation_errors import raise_faults
 
@@ -100,7 +100,7 @@ class CallTimer:
         try:
             outcome, seconds = self.runner.run(self._run_async(call, item)) if call.is_async else self._run_sync(call, item)
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is a failed call
-            return Timing(0.0, self.clock.wall() - start, _describe_in_one_line(error))
+            return Timing(0.0, self.clock.wall() - start, describe_in_one_line(error))
         wall_s = self.clock.wall() - start
         fault = call.outcome_fault(outcome)
         limit = call.entry.timeout_s
@@ -122,7 +122,3 @@ class CallTimer:
             outcome = await function(item)
             end = read()
         return outcome, self.clock.seconds(start, end)
-
-
-def _describe_in_one_line(error: Exception) -> str:
-    return " ".join(describe_error(error).split()).rstrip(": ")
