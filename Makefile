@@ -22,7 +22,7 @@ PIP := -m pip $(INSTALL)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest test-scale lint unit coverage wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit coverage properties wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -90,8 +90,8 @@ $(COMPILED): $(READY) tools/compile.py $(wildcard emsco_train/search/exact/*.py 
 IN_PARALLEL := --numprocesses=$(shell expr $(JOBS) + 1) --dist=loadfile --no-loadscope-reorder $(PLUGINS)
 
 # As many processes as cores are busy already: more threads in each would only wait for each other.
-unit coverage: export OMP_NUM_THREADS = 1
-unit coverage: export OPENBLAS_NUM_THREADS = 1
+unit coverage properties: export OMP_NUM_THREADS = 1
+unit coverage properties: export OPENBLAS_NUM_THREADS = 1
 
 unit: $(READY) $(COMPILED)  ## the tests
 	$(BIN)/pytest $(IN_PARALLEL) --ignore=tests/scale
@@ -103,6 +103,9 @@ coverage: $(READY) $(COMPILED)  ## lines that tests reach: runtime 100 %, train 
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='emsco_runtime/*' --fail-under=100
 	$(BIN)/coverage report --include='emsco_train/*' --fail-under=95
+
+properties: $(READY) $(COMPILED)  ## the property tests with many examples that no run had before
+	$(BIN)/pytest $(IN_PARALLEL) --hypothesis-profile=random -m hypothesis
 
 # The other environment's pip installs into it.
 $(WHEEL_READY): $(TOOLS) pyproject.toml

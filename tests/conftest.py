@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is slow, and not wrong: how long an example takes, or takes to draw, says nothing about what is tested. Every run
-# draws other examples, so that few are enough for `make test`; `make coverage` has the usual hundred.
-settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is slow, and not wrong: how long an example takes, or takes to draw, says nothing about what is tested. The same
+# commit draws the same examples and so has one verdict; `make properties` draws many others.
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+settings.register_profile("random", settings.get_profile("full"), max_examples=1000, derandomize=False)
 settings.load_profile("quick")
 
 

@@ -59,8 +59,9 @@ def test_a_ladder_climbs_in_log_odds(thresholds: list[float]) -> None:
         if level != tuple(thresholds):
             assert 1 / len(thresholds) <= min(level) <= max(level) <= 0.999
         shifts = [math.log(new / (1 - new)) - math.log(old / (1 - old)) for new, old in zip(level, thresholds, strict=True)]
-        # Thresholds are rounded to four digits, which near 1 is a coarser step in log-odds.
-        assert max(shifts) - min(shifts) <= 2 * 5e-5 / ((1 - max(level)) * max(level)) + 1e-6
+        # Thresholds are rounded to four digits, which near 0 and 1 is a coarser step in log-odds.
+        rounding = max(5e-5 / (threshold * (1 - threshold)) for threshold in level)
+        assert max(shifts) - min(shifts) <= 2 * 1.05 * rounding
 
 
 def test_a_threshold_of_one_stays() -> None:
