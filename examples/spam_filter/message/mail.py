@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from html import unescape
 from typing import Final, Literal
 
@@ -18,6 +17,7 @@ from spam_filter.message.address import NOBODY, Address, parse_date, read_addres
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.disguise import PlainWords, undo_disguise
 from spam_filter.message.header_block import HeaderBlock, read_header
+from spam_filter.message.lazy_property import lazy_property
 from spam_filter.message.limits import (
     HEADER_BYTES,
     HEADER_FIELDS,
@@ -85,17 +85,17 @@ class Mail:
         """Return the message that some bytes are; never raises."""
         return cls(raw, envelope)
 
-    @cached_property
+    @lazy_property
     def headers(self) -> HeaderBlock:
         """The header fields."""
         return read_header(self.raw)
 
-    @cached_property
+    @lazy_property
     def subject(self) -> str:
         """The subject, decoded, without the tag of a mailing list."""
         return remove_list_tag(decode_words(self.headers.get("subject")[: 4 * SUBJECT_CHARACTERS]))[:SUBJECT_CHARACTERS]
 
-    @cached_property
+    @lazy_property
     def sender(self) -> Address:
         """The address in From, with its name decoded; else that of the envelope."""
         found = read_mailbox(self.headers.get("from")[:2000])
@@ -103,32 +103,32 @@ class Mail:
             return read_address(self.envelope.sender)
         return found
 
-    @cached_property
+    @lazy_property
     def claimed_senders(self) -> tuple[Address, ...]:
         """Everything that looks like an address in From, in names and in further From fields, too."""
         return tuple(read_addresses(",".join(decode_words(value[:2000]) for value in self.headers.all("from"))))
 
-    @cached_property
+    @lazy_property
     def reply_to(self) -> Address:
         """The address in Reply-To, or an empty one."""
         return read_address(self.headers.get("reply-to"))
 
-    @cached_property
+    @lazy_property
     def recipients(self) -> tuple[Address, ...]:
         """The addresses in To and Cc."""
         return tuple(read_addresses(f"{self.headers.get('to')},{self.headers.get('cc')}"))
 
-    @cached_property
+    @lazy_property
     def date(self) -> datetime | None:
         """When it was written, as the sender says; None if there is no valid date."""
         return parse_date(self.headers.get("date"))
 
-    @cached_property
+    @lazy_property
     def received(self) -> tuple[str, ...]:
         """The Received fields, the latest first."""
         return tuple(self.headers.all("received"))
 
-    @cached_property
+    @lazy_property
     def mime(self) -> MimeParts:
         """Its parts, as far as they are read."""
         return split_parts(self.raw, self.headers)
@@ -138,11 +138,11 @@ class Mail:
         """The leaves of its MIME tree."""
         return self.mime.leaves
 
-    @cached_property
+    @lazy_property
     def _plain_parts(self) -> str:
         return self._join_parts("plain")[:TEXT_CHARACTERS]
 
-    @cached_property
+    @lazy_property
     def _plain_and_footer(self) -> tuple[str, str]:
         return split_footer(self._plain_parts)
 
@@ -151,12 +151,12 @@ class Mail:
         """The text of its plain parts, without the footer of a mailing list."""
         return self._plain_and_footer[0]
 
-    @cached_property
+    @lazy_property
     def footer(self) -> str:
         """What follows a long rule at the end of its plain parts, with its words out of disguise: anyone can write one."""
         return undo_disguise(self._plain_and_footer[1]).text
 
-    @cached_property
+    @lazy_property
     def html(self) -> str:
         """The source of its HTML parts."""
         return self._join_parts("html")[:TEXT_CHARACTERS]
@@ -164,19 +164,19 @@ class Mail:
     def _join_parts(self, reads_as: Literal["html", "plain"]) -> str:
         return "\n".join(part.text() for part in self.parts if part.reads_as == reads_as)
 
-    @cached_property
+    @lazy_property
     def page(self) -> PageText:
         """The text of its HTML parts."""
         return split_page(self.html)
 
-    @cached_property
+    @lazy_property
     def text(self) -> str:
         """What a reader could read: plain text and stripped HTML; what the HTML hides, and its attributes, come last."""
         if not self.html:
             return self.plain
         return f"{self.plain}\n{self.page.visible}\n{self.page.hidden}\n{self.page.attributes}"[:TEXT_CHARACTERS]
 
-    @cached_property
+    @lazy_property
     def is_read_whole(self) -> bool:
         """Whether nothing that a reader may see was left out by a limit, or is in a text so long that it is only sampled."""
         is_header_whole = len(self.headers.fields) < HEADER_FIELDS and self.headers.body < HEADER_BYTES
@@ -186,18 +186,18 @@ class Mail:
         is_text_known = len(self.text) < KNOWN_CHARACTERS
         return is_header_whole and is_header_clear and is_source_whole and is_text_known and self.mime.complete
 
-    @cached_property
+    @lazy_property
     def words(self) -> PlainWords:
         """The text with its words out of disguise, as the stores know them."""
         return undo_disguise(self.text)
 
-    @cached_property
+    @lazy_property
     def links(self) -> tuple[str, ...]:
         """What its links point at, without the scheme."""
         # Characters of an address may be written as entities.
         return _find_links(self.plain, unescape(self.html) if "&#" in self.html else self.html)
 
-    @cached_property
+    @lazy_property
     def footer_links(self) -> tuple[str, ...]:
         """What the links of its footer point at."""
         return _find_links(self._plain_and_footer[1])

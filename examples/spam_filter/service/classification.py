@@ -96,7 +96,7 @@ async def classify_async(model: ModelProtocol, raw: bytes, envelope: Envelope | 
 
 def asks_network(model: ModelProtocol) -> bool:
     """Return whether a model in service has features that come from the network."""
-    return any(feature in _DNS_FEATURES for stage in model.cascade.manifest.stages for feature in stage.acquire)
+    return not all(_DNS_FEATURES.isdisjoint(stage.acquire) for stage in model.cascade.manifest.stages)
 
 
 def _verdict(decision: Decision, unit: str, mail: Mail) -> Verdict:

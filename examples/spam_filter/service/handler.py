@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,7 @@ class Handler:
     async def handle_DATA(self, _server: Any, session: Session, envelope: SmtpEnvelope) -> str:  # noqa: N802
         """Decide a message, mark it, hand it on; return our answer."""
         started = time.perf_counter()
-        message_id = uuid.uuid4().hex[:16]
+        message_id = secrets.token_hex(8)
         raw = envelope.content if isinstance(envelope.content, bytes) else b""
         sender = "" if envelope.mail_from in (None, NOBODY) else str(envelope.mail_from)
         recipients = tuple(envelope.rcpt_tos)

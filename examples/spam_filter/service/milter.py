@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import secrets
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -168,7 +168,7 @@ class Milter:
 
     async def _decide(self) -> list[Packet]:
         started = time.perf_counter()
-        message, message_id = self._message, uuid.uuid4().hex[:16]
+        message, message_id = self._message, secrets.token_hex(8)
         envelope = Envelope(message.sender, tuple(message.recipients), self._client, self._helo)
         raw = await asyncio.to_thread(self._raw, message)
         verdict = await self._verdicts.verdict(message_id, raw, envelope)
