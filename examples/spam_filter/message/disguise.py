@@ -26,6 +26,7 @@ _MARKS: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1df
 _FANCY: Final = re.compile("[\u249c-\u24b5\uff21-\uff5a\u24b6-\u24e9\u2100-\u214f\U0001d400-\U0001d7ff\U0001f130-\U0001f189]+")
 # Bounded, as all patterns here are: a text may be one long word.
 _LATIN_LETTER: Final = re.compile("[A-Za-z]")
+_OTHER_LETTER: Final = re.compile(r"[^\W\d_A-Za-z]")
 # Of Greek, Cyrillic or Armenian, where it has no Latin shape.
 _FOREIGN_LETTER: Final = re.compile("[\u0370-\u058f]")
 _LETTERS: Final = re.compile(r"[^\W\d_]{1,60}")
@@ -134,8 +135,10 @@ def _change_lines(text: str, sign: re.Pattern[str], change: Callable[[str], tupl
 
 def _undo_letters(text: str) -> tuple[str, int]:
     text, invisible = _INVISIBLE.subn("", text)
-    count = invisible + len(_FANCY.findall(text))
-    text = text.translate(_BRACKETED)
+    fancy = _FANCY.findall(text)
+    count = invisible + len(fancy)
+    if fancy:
+        text = text.translate(_BRACKETED)
 
     def latin(found: re.Match[str]) -> str:
         nonlocal count
@@ -150,6 +153,8 @@ def _undo_letters(text: str) -> tuple[str, int]:
 
     # Accents are taken off with their letters apart: an accent is a disguise, too, and a word that has one keeps its sound.
     text = "".join(_take_off_accents(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+    if _OTHER_LETTER.search(text) is None:
+        return text, count
     is_foreign = _FOREIGN_LETTER.search(text.translate(_SHAPES)) is not None
     return _LETTERS.sub(latin, text), count
 

@@ -27,6 +27,7 @@ COMMON_WORDS: Final = frozenset(
 _WORD: Final = re.compile(r"\$+[0-9.,]{0,12}|[^\W\d_][\w'-]{1,19}!?")
 # Short words are mostly common ones, and say little.
 _LONGER_WORD: Final = re.compile(r"\$+[0-9.,]{1,12}|[^\W\d_][\w'-]{3,19}!?")
+_SPACE: Final = re.compile(r"\s")
 _TAG: Final = re.compile(r"\[[^\[\]]{1,40}\]\s{0,5}")
 _RULE: Final = re.compile(r"^[ \t]{0,4}[_=-]{20,120}[ \t\r]{0,4}$", re.MULTILINE)
 _FOOTER_CHARACTERS: Final = 700
@@ -109,7 +110,8 @@ def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
         start = last * place // max(1, count - 1)
         if start:
             # Not in the middle of a word.
-            start += next((at for at, character in enumerate(text[start - 1 : start + 30]) if character.isspace()), 0)
+            space = _SPACE.search(text, start - 1, start + 30)
+            start += 0 if space is None else space.start() - (start - 1)
         run: list[str] = []
         for match in _LONGER_WORD.finditer(text, start, start + 4 * width):
             word = match[0].lower()
