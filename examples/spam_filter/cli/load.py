@@ -162,8 +162,13 @@ def _print_results(found: Sequence[LoadedService]) -> None:
         ratios = [one.sent.rate / other.sent.rate for one, other in zip(cascade, others, strict=True)]
         spread = f" ({min(ratios):.2f} to {max(ratios):.2f} in the rounds)" if len(ratios) > 1 else ""
         rate = sum(one.sent.rate for one in cascade) / sum(one.sent.rate for one in others)
+        # Clients take their part of the machine, the same for both.
+        own_ms = sum(one.cpu_ms for one in cascade)
+        own = f", {sum(one.cpu_ms for one in others) / own_ms:.2f} times by the CPU time of the service alone" if own_ms else ""
         cost = cascade[0].mean_cost / others[0].mean_cost if others[0].mean_cost else 1.0
-        print(f"the cascade against {name}: {rate:.2f} times the messages per second{spread}, {100 * cost:.0f} % of the cost")
+        print(
+            f"the cascade against {name}: {rate:.2f} times the messages per second{spread}{own}, {100 * cost:.0f} % of the cost"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

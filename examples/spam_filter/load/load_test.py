@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ __all__ = ["MAX_CONNECTIONS", "MAX_MESSAGES", "DeliveredCosts", "LoadError", "Lo
 MAX_MESSAGES: Final = 100_000
 MAX_CONNECTIONS: Final = 32
 _TIMEOUT_S: Final = 60.0
+_MESSAGES_OF_CONNECTION: Final = 20
 _HEADER_BYTES: Final = 2000
 _ADDRESS: Final = "load@example.org"
 _COMMANDS: Final = f"MAIL FROM:<{_ADDRESS}>\r\nRCPT TO:<{_ADDRESS}>\r\nDATA\r\n".encode()
@@ -120,13 +122,18 @@ def send_all(where: Endpoint, messages: Sequence[bytes], connections: int) -> Lo
 
 
 def _send(where: Endpoint, messages: Iterator[bytes], latencies: list[float], errors: list[Exception]) -> None:
-    """Send messages over one connection; all are shared, and the next of a list and appending to one are safe among threads."""
+    """Send messages, over one connection at a time.
+
+    All are shared: the next of a list and appending to one are safe among threads. Each connection belongs to one process of the
+    service, by chance: with a new one now and then, each process has its share.
+    """
     try:
-        with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_TIMEOUT_S) as client:
-            for message in messages:
-                started = time.perf_counter()
-                _send_one(client, message)
-                latencies.append(time.perf_counter() - started)
+        while batch := list(islice(messages, _MESSAGES_OF_CONNECTION)):
+            with smtplib.SMTP(where.host, where.port, local_hostname="load.example", timeout=_TIMEOUT_S) as client:
+                for message in batch:
+                    started = time.perf_counter()
+                    _send_one(client, message)
+                    latencies.append(time.perf_counter() - started)
     except OSError as error:
         # smtplib's errors are OSErrors too. A thread cannot raise it to its caller: `send_all` does.
         errors.append(error)
