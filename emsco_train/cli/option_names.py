@@ -38,10 +38,6 @@ _OTHER_OPTION_NAMES = {
 }
 # Options that take the word none; others are left out instead.
 _OPTIONS_WITH_NONE = {"sure"}
-# Messages that name an argument with an underscore in other ways, where no column could stand.
-_BEGINNING = r"^(?:{0})(?=: | \(|, row | names | makes | (?:of )?['\"])"
-_LIMIT = r"(?:(?<=satisfies )|(?<=, ))(?:{0})=(?=\d)"
-_REMEDY = r"(?:(?<=[Ll]ower )|(?<=[Rr]aise )|(?<=within )|(?<= rows \())(?:{0})\b"
 _QUOTED_ARGUMENT = re.compile(r"`(\w+)(?:=([^`]+))?`")
 
 
@@ -56,20 +52,12 @@ class OptionNames:
     """
 
     def __init__(self, given: argparse.Namespace) -> None:
-        names = sorted({*vars(given), *_OTHER_OPTION_NAMES})
-        every, long = "|".join(names), "|".join(name for name in names if "_" in name) or "(?!)"
-        self._argument_pattern = re.compile(
-            "|".join(
-                [
-                    rf"(?:(?<=: )|(?<=; )|^)(?:{every})(?= (?:is|holds|has|must) )",
-                    *(form.format(long) for form in (_BEGINNING, _LIMIT, _REMEDY)),
-                ]
-            )
-        )
+        names = "|".join(sorted({*vars(given), *_OTHER_OPTION_NAMES}))
+        self._argument_pattern = re.compile(rf"(?:(?<=: )|(?<=; )|^)(?:{names})(?= (?:is|holds|has|must) )")
 
     def translate(self, message: str) -> str:
         """Return a message with the options of the command in place of arguments."""
-        return translate_quoted(self._argument_pattern.sub(_replace_name, message))
+        return translate_quoted(self._argument_pattern.sub(lambda found: _option_name(found[0]), message))
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -93,12 +81,6 @@ def translate_quoted(text: str) -> str:
 
 def _option_name(name: str) -> str:
     return "--" + _OTHER_OPTION_NAMES.get(name, name).replace("_", "-")
-
-
-def _replace_name(found: re.Match[str]) -> str:
-    """Return the option; with a blank before its value, where the name has an equals sign."""
-    name, equals, _ = found[0].partition("=")
-    return _option_name(name) + (" " if equals else "")
 
 
 def _replace_argument(found: re.Match[str]) -> str:

@@ -88,7 +88,9 @@ class FeatureOptions:
         if not is_integer(self.min_category) or self.min_category < 1:
             raise DesignError(f"min_category is {self.min_category!r}: expected a whole number of rows, 1 or more")
         if self.min_category > 1 and self.unknown == "fail":
-            raise DesignError('min_category makes rare categories unknown ones: use `unknown="ignore"`, or leave one of them out')
+            raise DesignError(
+                '`min_category` makes rare categories unknown ones: use `unknown="ignore"`, or leave one of them out'
+            )
 
 
 def infer_features(

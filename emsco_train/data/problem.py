@@ -294,7 +294,7 @@ class Problem:
         weights = sample_weight if isinstance(sample_weight, Mapping) else {"train": sample_weight}
         for name, numbers in weights.items():
             if name not in parts:
-                raise DesignError(f"sample_weight names {name!r}: expected some of {', '.join(parts)}, the splits given")
+                raise DesignError(f"`sample_weight` names {name!r}: expected some of {', '.join(parts)}, the splits given")
             if numbers is not None:
                 part = replace(parts[name], weights=_check_split_weights(numbers, parts[name].table.rows, name))
                 parts[name] = part.take(part.counting(part.rows))

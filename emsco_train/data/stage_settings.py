@@ -198,7 +198,7 @@ def check_sample_weight(sample_weight: Any, count: int) -> Floats:
         raise DataError(f"sample_weight has shape {rows.shape} for {pluralize(count, 'row')}: give one number per row")
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
-        raise DataError(f"sample_weight, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
+        raise DataError(f"`sample_weight`, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
     return rows
 
 
@@ -219,7 +219,7 @@ def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
         f"{weight!r} for label {name!r} is not a number above 0" for name, weight in given.items() if not _is_positive(weight)
     ]
     if faults:
-        raise DesignError("class_weight: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
+        raise DesignError("`class_weight`: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
     return np.array([float(given.get(str(label), 1.0)) for label in labels])
 
 

@@ -68,7 +68,7 @@ def make_label_floors(
             raise DesignError(f"{name} is {mapping!r}: expected a mapping from label to number, such as {{'fraud': 0.8}}")
         for label, least in (mapping or {}).items():
             if not is_number(least) or not 0 <= least <= 1:
-                raise DesignError(f"{name} of {label!r} is {least!r}: expected a number from 0 to 1")
+                raise DesignError(f"`{name}` of {label!r} is {least!r}: expected a number from 0 to 1")
             if least:
                 floors.append(LabelFloor(figure, label, float(least)))
     return tuple(floors)

@@ -287,7 +287,7 @@ class Requirements(Constraints):
             shortfall = 0.0 if limit is None else max(0.0, bound - limit if figure == "cost" else limit - bound)
             near.append(self._describe_figure(f"{figure} {own:{digits}}", f"{bound:{digits}}", shortfall, miss))
             if limit is not None:
-                asked.append(f"{name}={limit:g}")
+                asked.append(f"`{name}={limit:g}`")
                 reachable.append(f"{figure} {getattr(best, figure):{digits}}")
         reached = not self._misses(best)
         for floor in self.label_floors:

@@ -54,10 +54,10 @@ class Promise:
         if self.max_error is not None:
             check_max_error(self.max_error)
         for label, share in self.max_error_of.items():
-            check_max_error(share, f"max_error_of {label!r}")
+            check_max_error(share, f"`max_error_of` {label!r}")
         for label, share in self.min_recall.items():
             if not is_number(share) or not 0 < share < 1:
-                raise DesignError(f"min_recall {label!r} is {share!r}: expected a number above 0 and below 1, such as 0.8")
+                raise DesignError(f"`min_recall` {label!r} is {share!r}: expected a number above 0 and below 1, such as 0.8")
         coverage, cost = self.min_coverage, self.max_cost
         if coverage is not None and not (is_number(coverage) and 0 <= coverage < 1):
             raise DesignError(
@@ -99,7 +99,7 @@ class Promise:
             unknown = [label for label in named if label not in by_text]
             if unknown:
                 known = ", ".join(by_text)
-                raise DesignError(f"{name} names {', '.join(map(repr, unknown))}, which is not a label (labels: {known})")
+                raise DesignError(f"`{name}` names {', '.join(map(repr, unknown))}, which is not a label (labels: {known})")
             return {label: named[text] for text, label in by_text.items() if text in named}
 
         return replace(

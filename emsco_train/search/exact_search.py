@@ -72,13 +72,15 @@ def search_exactly(
     if workers == 0:
         rows = pluralize(len(bench.problem.validation), f"{bench.problem.validation.name} row")
         detail = f"{rows} would take {work.bytes / 2**20:,.0f} MiB, {_MAX_BYTES / 2**20:,.0f} MiB are allowed"
-        remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (max_search_rows), or use `search='evolve'`"
+        remedy = f"Search on a sample of fewer than {MAX_ENUMERATED_ROWS:,} rows (`max_search_rows`), or use `search='evolve'`"
         raise DesignError(f"the exact search is too large: {detail}. {remedy}")
     if work.seconds_estimate > max_seconds:
         designs = pluralize(work.designs, "design")
         detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {max_seconds:,.3g} s are allowed"
         longer = "max_seconds" if limit.seconds is None else "time_limit"
-        raise DesignError(f"the exact search is too large: {detail}. Lower max_stages, raise {longer}, or use `search='evolve'`")
+        raise DesignError(
+            f"the exact search is too large: {detail}. Lower `max_stages`, raise `{longer}`, or use `search='evolve'`"
+        )
     from emsco_train.search.exact.exact_front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
 
     on_step = _limited_progress(limit, on_progress)
@@ -152,8 +154,8 @@ def _limited_progress(limit: TimeLimit, on_progress: OnStep | None) -> OnStep:
         things, done = ("feature set", "fitted") if step.phase == "fits" else ("design", "visited")
         if limit.remaining() == 0.0 and (step.phase == "fits" or step.done < step.total):
             detail = f"{step.done:,} of {pluralize(step.total, things)} were {done}"
-            remedy = "Raise time_limit, lower max_stages, or use `search='evolve'`, which keeps its front so far"
-            raise DesignError(f"the exact search did not finish within time_limit, {limit.seconds:.3g} s: {detail}. {remedy}")
+            remedy = "Raise `time_limit`, lower `max_stages`, or use `search='evolve'`, which keeps its front so far"
+            raise DesignError(f"the exact search did not finish within `time_limit`, {limit.seconds:.3g} s: {detail}. {remedy}")
 
     return on_step
 

@@ -131,5 +131,5 @@ def test_rare_categories_must_leave_some() -> None:
         infer(["a", "a", "b"], FeatureOptions(min_category=3))
     with pytest.raises(DesignError, match="min_category is 0: expected a whole number of rows, 1 or more"):
         FeatureOptions(min_category=0)
-    with pytest.raises(DesignError, match='min_category makes rare categories unknown ones: use `unknown="ignore"`'):
+    with pytest.raises(DesignError, match='`min_category` makes rare categories unknown ones: use `unknown="ignore"`'):
         FeatureOptions(min_category=2, unknown="fail")

@@ -174,7 +174,7 @@ def test_selection_by_bounds_that_fails_says_what_helps() -> None:
     text = str(caught.value)
     assert caught.value.nearest == EXPENSIVE.id
     bound = lower_bound(0.97 * 450, 450, 0.85)
-    assert "none of 3 designs satisfies min_accuracy=0.965, min_coverage=0.85 with bounds at `sure=0.85`" in text
+    assert "none of 3 designs satisfies `min_accuracy=0.965`, `min_coverage=0.85` with bounds at `sure=0.85`" in text
     assert f"accuracy 0.97 (bound {bound:.4g}, {0.965 - bound:.2g} short), coverage 0.9 (bound " in text
     assert text.endswith("Give more rows, ask for less, or choose by the figures alone with `sure=None`")
     rows = int(text.partition("stayed the same, about ")[2].partition(" rows in place of 500 would do")[0].replace(",", ""))
@@ -267,7 +267,7 @@ def test_nothing_satisfies() -> None:
         FRONT.select(min_accuracy=0.99, min_coverage=0.85, sure=None)
     text = str(caught.value)
     assert caught.value.nearest == EXPENSIVE.id
-    assert text.startswith(f"none of 3 designs satisfies min_accuracy=0.99, min_coverage=0.85; nearest is {EXPENSIVE.id}: ")
+    assert text.startswith(f"none of 3 designs satisfies `min_accuracy=0.99`, `min_coverage=0.85`; nearest is {EXPENSIVE.id}: ")
     assert "accuracy 0.97 (0.02 short), coverage 0.9, cost 10. Within reach alone: accuracy 0.97, coverage 0.9." in text
     with pytest.raises(SelectionError, match=rf"{CHEAP.id}: .*cost 2 \(0.5 over\)\. Within reach alone: cost 2\."):
         FRONT.select(max_cost=1.5, sure=None)

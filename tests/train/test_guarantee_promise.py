@@ -64,14 +64,14 @@ def refuse(candidate: Candidate, **limits: Any) -> CertificationError:
     ("limits", "message"),
     [
         ({"max_error": 0.0}, "max_error is 0.0"),
-        ({"max_error_of": {"spam": 1.5}}, "max_error_of 'spam' is 1.5: expected a number above 0 and below 1"),
+        ({"max_error_of": {"spam": 1.5}}, "`max_error_of` 'spam' is 1.5: expected a number above 0 and below 1"),
         ({"max_error": 0.1, "min_coverage": 1.0}, "min_coverage is 1.0: expected a number from 0 to below 1"),
         ({"max_error": 0.1, "min_coverage": "all"}, "min_coverage is 'all'"),
         ({"max_error": 0.1, "max_cost": -1.0}, "max_cost is -1.0: expected a finite number of at least 0"),
         ({"max_error": 0.1, "confidence": 1.0}, "confidence is 1.0"),
         ({"min_coverage": 0.8}, "a coverage, a recall or a cost is promised together with an error"),
         ({"min_recall": {"spam": 0.8}}, "a coverage, a recall or a cost is promised together with an error"),
-        ({"max_error": 0.1, "min_recall": {"spam": 1.0}}, "min_recall 'spam' is 1.0: expected a number above 0 and below 1"),
+        ({"max_error": 0.1, "min_recall": {"spam": 1.0}}, "`min_recall` 'spam' is 1.0: expected a number above 0 and below 1"),
         ({"max_cost": 3.0}, "a coverage, a recall or a cost is promised together with an error"),
     ],
 )
@@ -99,7 +99,7 @@ def test_limits_of_a_promise() -> None:
 def test_labels_are_those_of_the_data() -> None:
     """A command gives labels as text; a name that is no label is an error that lists them."""
     assert Promise(max_error_of={"1": 0.1}).with_labels((0, 1)).max_error_of == {1: 0.1}
-    with pytest.raises(DesignError, match=r"max_error_of names 'eggs', which is not a label \(labels: ham, spam\)"):
+    with pytest.raises(DesignError, match=r"`max_error_of` names 'eggs', which is not a label \(labels: ham, spam\)"):
         Promise(max_error_of={"eggs": 0.1}).with_labels(LABELS)
     assert Promise(max_error=0.1, min_recall={"1": 0.8}).with_labels((0, 1)).min_recall == {1: 0.8}
     with pytest.raises(DesignError, match=r"min_recall names 'eggs', which is not a label \(labels: ham, spam\)"):

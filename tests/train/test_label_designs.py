@@ -168,7 +168,7 @@ def test_floors_that_no_design_keeps() -> None:
     text = str(caught.value)
     assert caught.value.nearest == EAGER.id
     for expected in (
-        "none of 3 designs satisfies min_accuracy=0.5, recall of fraud >= 0.9",
+        "none of 3 designs satisfies `min_accuracy=0.5`, recall of fraud >= 0.9",
         "recall of fraud 0.75 (bound 0.6975, 0.2 short)",
         "Within reach alone: accuracy 0.9718, recall of fraud 0.6975",
         "search with a lower threshold of that label, with `objective='balanced'`",
@@ -188,9 +188,9 @@ def test_floors_that_no_design_keeps() -> None:
 @pytest.mark.parametrize(
     ("floors", "message"),
     [
-        ({"min_recall": {"fraud": 1.2}}, "min_recall of 'fraud' is 1.2: expected a number from 0 to 1"),
-        ({"min_recall": {"fraud": "x"}}, "min_recall of 'fraud' is 'x': expected a number from 0 to 1"),
-        ({"min_accuracy_of": {"fraud": math.nan}}, "min_accuracy_of of 'fraud' is nan: expected a number from 0 to 1"),
+        ({"min_recall": {"fraud": 1.2}}, "`min_recall` of 'fraud' is 1.2: expected a number from 0 to 1"),
+        ({"min_recall": {"fraud": "x"}}, "`min_recall` of 'fraud' is 'x': expected a number from 0 to 1"),
+        ({"min_accuracy_of": {"fraud": math.nan}}, "`min_accuracy_of` of 'fraud' is nan: expected a number from 0 to 1"),
         ({"min_recall": 0.8}, r"min_recall is 0.8: expected a mapping from label to number, such as \{'fraud': 0.8\}"),
         ({"min_recall": {"eggs": 0.8}}, "there is no label 'eggs'"),
     ],

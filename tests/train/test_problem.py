@@ -334,7 +334,7 @@ def test_warnings_point_at_the_callers_line() -> None:
         problem.with_threshold(0.2)
     with pytest.warns(ThresholdWarning) as ready:
         Problem.from_splits(train=(table, y), validation=(table, y), threshold=0.1)
-    with pytest.warns(ConfidenceWarning, match=r"class_weight \('high': 5, 'low': 1, 'middle': 1\) shifts") as weighted:
+    with pytest.warns(ConfidenceWarning, match=r"`class_weight` \('high': 5, 'low': 1, 'middle': 1\) shifts") as weighted:
         Problem.of(table, y, class_weight={"high": 5})
     for caught in (low, changed, ready, weighted):
         assert [warning.filename for warning in caught] == [__file__]

@@ -205,10 +205,9 @@ def test_messages_of_the_library_name_no_option_of_a_command() -> None:
         ("settings: max_stages is 99: an integer; seed is -1", "settings: --max-stages is 99: an integer; --seed is -1"),
         ("pinned holds 'seed', which is no feature", "--pin holds 'seed', which is no feature"),
         ("(features: size, max_stages, time_limit)", "(features: size, max_stages, time_limit)"),
-        ("none satisfies max_stages=3, max_cost=4 and seed=4", "none satisfies --max-stages 3, max_cost=4 and seed=4"),
-        ("max_stages of 'spam' is 3", "--max-stages of 'spam' is 3"),
-        ("max_stages: expected 1 to 4", "--max-stages: expected 1 to 4"),
-        ("too large. Lower max_stages, raise time_limit", "too large. Lower --max-stages, raise time_limit"),
+        ("none satisfies `max_cost=4`, recall of x >= 1", "none satisfies --max-cost 4, recall of x >= 1"),
+        ("`max_stages`: expected 1 to 4", "--max-stages: expected 1 to 4"),
+        ("max_stages: a column, max_stages=3", "max_stages: a column, max_stages=3"),
         ("runs/max_stages/x: 'max_stages' and max_stages.csv", "runs/max_stages/x: 'max_stages' and max_stages.csv"),
         ("the seed is sown", "the seed is sown"),
         (

@@ -312,7 +312,7 @@ def test_an_exact_search_out_of_time_is_an_error(phase: str, message: str) -> No
         if step.phase == phase:
             time.sleep(1.1)
 
-    with pytest.raises(DesignError, match=rf"did not finish within time_limit, 1 s: .* {message}.*use `search='evolve'`"):
+    with pytest.raises(DesignError, match=rf"did not finish within `time_limit`, 1 s: .* {message}.*use `search='evolve'`"):
         run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=1.0, on_progress=slow)
     assert run_search(problem, method="exhaustive", workbench=bench, jobs=1, time_limit=100.0).front == whole.front
 
@@ -338,7 +338,7 @@ def test_auto_depends_on_the_time_limit_and_not_on_the_machine() -> None:
     outcome = run_search(problem, SHORT, time_limit=1e-9, jobs=1)
     assert (outcome.method, outcome.stopped) == ("evolve", "time")
     assert len(outcome.front) >= 1
-    with pytest.raises(DesignError, match=r"the exact search is too large: .* raise time_limit, or use `search='evolve'`"):
+    with pytest.raises(DesignError, match=r"the exact search is too large: .* raise `time_limit`, or use `search='evolve'`"):
         run_search(problem, SHORT, method="exhaustive", time_limit=1e-9, jobs=1)
 
 

@@ -253,9 +253,9 @@ def test_ready_splits_have_weights_of_their_own() -> None:
     assert problem.weights is None
     assert problem.train.weights is None
     assert np.array_equal(problem.validation.weights, weights["validation"])
-    with pytest.raises(DataError, match=r"validation rows: sample_weight, row 3: -1.0 is not a weight"):
+    with pytest.raises(DataError, match=r"validation rows: `sample_weight`, row 3: -1.0 is not a weight"):
         Problem.from_splits(**pairs, sample_weight={"validation": [1, 1, 1, -1, *[1] * 36]})  # type: ignore[arg-type]
-    with pytest.raises(DesignError, match="sample_weight names 'certify': expected some of train, validation, test"):
+    with pytest.raises(DesignError, match="`sample_weight` names 'certify': expected some of train, validation, test"):
         Problem.from_splits(**pairs, sample_weight={"certify": [1]})  # type: ignore[arg-type]
 
 
@@ -265,7 +265,7 @@ def test_weights_of_rows_that_are_never_fitted_are_checked() -> None:
     problem = make_problem()
     assert problem.test is not None
     weights[problem.test.rows[0]] = np.nan
-    with pytest.raises(DataError, match=rf"sample_weight, row {problem.test.rows[0]}: nan is not a weight"):
+    with pytest.raises(DataError, match=rf"`sample_weight`, row {problem.test.rows[0]}: nan is not a weight"):
         make_problem(weights)
     weights[problem.test.rows] = 0.0
     with pytest.raises(DataError, match="sample_weight is 0 for every test row"):

@@ -56,7 +56,7 @@ def estimate_workload(
     if not 1 <= n <= MAX_FEATURES:
         raise DesignError(f"features: the exact search takes 1 to {MAX_FEATURES}, got {n}. Use the genetic search")
     if not 1 <= max_stages <= n:
-        raise DesignError(f"max_stages: expected 1 to {n}, the number of features, got {max_stages}")
+        raise DesignError(f"`max_stages`: expected 1 to {n}, the number of features, got {max_stages}")
     if not 0 <= pinned < 2**n:
         raise DesignError(f"pinned: expected a mask of {n} features (bit i = feature i), got {pinned}")
     designs = sum(_count_designs(n, stages, pinned, closed=not allow_exclusion) for stages in range(1, max_stages + 1))
