@@ -153,9 +153,10 @@ def warn_class_weight(rows: Ints | Floats, labels: tuple[Label, ...], class_weig
     if weights.max() <= _MIN_WEIGHT_RATIO * weights.min():
         return
     shown = [f"{label!r}: {weight:.3g}" for label, weight in zip(labels[:10], weights.tolist(), strict=False)]
-    text = f"`class_weight` ({', '.join(shown)}) shifts the probabilities, so a confidence is no longer the probability of being right"
+    what = f"`class_weight` ({', '.join(shown)}) shifts the probabilities"
     advice = "check the accuracy of what is accepted, or leave the weights out and give each label its own threshold"
-    warnings.warn(f"{text} and a threshold means something else: {advice}", ConfidenceWarning, stacklevel=_caller_stacklevel())
+    text = f"{what}, so a confidence is no longer the probability of being right and a threshold means something else: {advice}"
+    warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
 
 
 def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:

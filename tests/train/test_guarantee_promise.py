@@ -102,7 +102,7 @@ def test_labels_are_those_of_the_data() -> None:
     with pytest.raises(DesignError, match=r"`max_error_of` names 'eggs', which is not a label \(labels: ham, spam\)"):
         Promise(max_error_of={"eggs": 0.1}).with_labels(LABELS)
     assert Promise(max_error=0.1, min_recall={"1": 0.8}).with_labels((0, 1)).min_recall == {1: 0.8}
-    with pytest.raises(DesignError, match=r"min_recall names 'eggs', which is not a label \(labels: ham, spam\)"):
+    with pytest.raises(DesignError, match=r"`min_recall` names 'eggs', which is not a label \(labels: ham, spam\)"):
         Promise(max_error=0.1, min_recall={"eggs": 0.8}).with_labels(LABELS)
 
 
