@@ -171,6 +171,7 @@ quick-searches:
 
 quick-peers:
 	$(PAPER) alternatives budgets --quick --folder ../build/results
+	$(PAPER) wishes --quick --runs 1 --folder ../build/results
 
 proofs: $(READY) $(WHEEL_READY) coverage  ## the long forms of the tests, their coverage, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

@@ -12,7 +12,7 @@ from pathlib import Path
 from _shared_data import DATA
 from threadpoolctl import threadpool_limits
 
-from paper import alternatives, budgets, comparison, fronts, hypervolume, page, sweeps
+from paper import alternatives, budgets, comparison, fronts, hypervolume, page, sweeps, wishes
 from paper.tasks import CommandRow, Plan, append_records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,11 +21,12 @@ EXPERIMENTS = {
     "comparison": comparison.measure,
     "sweeps": sweeps.measure,
     "alternatives": alternatives.measure,
+    "wishes": wishes.measure,
     "hypervolume": hypervolume.measure,
     "budgets": budgets.measure,
 }
 # Of the full form: as many as the paper has, where it has any; of the others, enough for margins, within a night.
-FULL_RUNS = {"fronts": 50, "comparison": 50, "sweeps": 1, "alternatives": 6, "hypervolume": 3, "budgets": 5}
+FULL_RUNS = {"fronts": 50, "comparison": 50, "sweeps": 1, "alternatives": 6, "wishes": 6, "hypervolume": 3, "budgets": 5}
 QUICK_RUNS = 2
 
 

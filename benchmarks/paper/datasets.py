@@ -35,8 +35,11 @@ class DataSet:
     settings: Settings
     max_rows: int = 20_000
 
-    def problem(self, run: int, *, stages: StageKind = "straight", max_rows: int | None = None) -> Problem:
-        """Return the problem of one run: its own division, and its own sample where there are more rows than are taken."""
+    def problem(self, run: int, *, stages: StageKind = "straight", max_rows: int | None = None, folds: int = 0) -> Problem:
+        """Return the problem of one run: its own division, and its own sample where there are more rows than are taken.
+
+        With folds, train and validation rows are one pool.
+        """
         rows = np.random.default_rng((run, 19)).permutation(len(self.label))[: max_rows or self.max_rows]
         text = {name: FeatureOptions(unknown="ignore") for name in self.columns if name in NSL_KDD_TEXT}
         return Problem.of(
@@ -47,6 +50,7 @@ class DataSet:
             features=text,
             shares=PAPER_SHARES,
             stages=stages,
+            folds=folds,
             seed=run,
         )
 

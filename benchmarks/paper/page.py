@@ -21,6 +21,7 @@ from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import FRONT_SIZES, GDFS, PAPER_TABLE
 from paper.sweeps import SweepRow
 from paper.tasks import CommandRow, read_records
+from paper.wishes import OWN, WishRow, compare
 
 LEAST_COVERAGE = 0.05
 
@@ -46,6 +47,7 @@ def write_page(folder: Path, page: Path) -> None:
         "comparison": (ComparisonRow, plots.draw_comparison, describe_comparison),
         "sweeps": (SweepRow, plots.draw_sweeps, describe_sweeps),
         "alternatives": (PointRow, plots.draw_alternatives, describe_alternatives),
+        "wishes": (WishRow, plots.draw_wishes, describe_wishes),
         "hypervolume": (VolumeRow, plots.draw_volumes, describe_volumes),
         "budgets": (BudgetRow, plots.draw_budgets, describe_budgets),
     }
@@ -204,6 +206,39 @@ def _judge(rows: Sequence[PointRow], kind: str, family: str) -> tuple[Any, ...] 
         f"{100 * means[1]:+.1f}",
         f"{means[2]:.2f}",
     )
+
+
+def describe_wishes(rows: Sequence[WishRow]) -> Iterator[str]:
+    """Yield the part about wishes."""
+    yield "## As this project is used by default\n"
+    yield (
+        "EMSCO and the peers have the same rows: it cross-fits on them, with curved stages upgraded to boosted ones, and gets a "
+        "floor for the accuracy and a cap for the cost; the design that covers most is taken, by bounds at the default level. A "
+        "peer stands at its lowest threshold at which it covers no more than EMSCO does, by means over runs. Accuracy and "
+        "coverage are differences in percentage points; the cost is EMSCO's by the peer's. *Dominates*: accuracy and coverage at "
+        "least the peer's by means, and the cost lower beyond its margin. Wishes that were not granted in every run are left "
+        "out.\n"
+    )
+    lines = []
+    for data, own in group_rows(rows, "data").items():
+        costs = {row.method: statistics.fmean(each.cost for each in own if each.method == row.method) for row in own}
+        for peer in [name for name in costs if name != OWN]:
+            for found in compare(own, peer):
+                accuracy, coverage, saved = (statistics.fmean(each) for each in (found.accuracy, found.coverage, found.cost))
+                dominates = accuracy >= 0 and coverage >= 0 and saved < -margin(found.cost)
+                lines.append(
+                    (
+                        data,
+                        peer,
+                        f"{found.wish[0]:g}, {found.wish[1]:g}",
+                        f"{found.threshold:g}",
+                        _with_margin([100 * each for each in found.accuracy], 2),
+                        _with_margin([100 * each for each in found.coverage], 2),
+                        f"{(costs[peer] + saved) / costs[peer]:.2f}",
+                        "yes" if dominates else "",
+                    )
+                )
+    yield _table(("data", "peer", "accuracy, cost", "threshold", "accuracy", "coverage", "cost", "dominates"), lines)
 
 
 def describe_volumes(rows: Sequence[VolumeRow]) -> Iterator[str]:

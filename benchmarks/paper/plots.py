@@ -21,6 +21,7 @@ from paper.grouping import group_rows
 from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import GDFS
 from paper.sweeps import SweepRow
+from paper.wishes import OWN, WishRow
 
 # Marker of each family of methods; EMSCO is filled.
 MARKERS = {"straight": "o", "curved": "s", "upgraded": "D"}
@@ -88,6 +89,32 @@ def draw_alternatives(rows: Sequence[PointRow], path: Path) -> None:
             _scatter(panel, [row for row in own if row.kind == kind], MARKERS[kind], "tab:blue", f"EMSCO, {kind}")
         panel.set(title=name, xlabel="cost, share of all features", ylabel="errors among the accepted", xscale="log")
         panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.legend(fontsize=5)
+    _save(figure, path)
+
+
+def draw_wishes(rows: Sequence[WishRow], path: Path) -> None:
+    """Draw accuracy against coverage, by means over runs: curves of the peers, and EMSCO's points with their cost."""
+    figure, panels = _data_panels(rows)
+    for name, own, panel in panels:
+        runs = len({row.run for row in own})
+        for method, of_method in group_rows(own, "method").items():
+            points = []
+            for group in group_rows(of_method, "level", "cap").values():
+                means = [statistics.fmean(getattr(row, field) for row in group) for field in ("coverage", "accuracy", "cost")]
+                if len(group) == runs and means[0] >= 0.4:
+                    points.append(means)
+            if not points:
+                continue
+            coverage, accuracy, cost = zip(*sorted(points), strict=True)
+            if method != OWN:
+                panel.plot(coverage, accuracy, label=f"{method}, cost {cost[0]:.2f}")
+                continue
+            found = panel.scatter(
+                coverage, accuracy, c=cost, vmin=0, vmax=1, cmap="viridis", edgecolors="k", zorder=3, label=method
+            )
+            figure.colorbar(found, ax=panel, label="cost, share of all features")
+        panel.set(title=name, xlabel="coverage", ylabel="accuracy of the accepted")
         panel.legend(fontsize=5)
     _save(figure, path)
 

@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 def paper(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Import the scripts as they are when they run."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from paper import alternatives, comparison, page, tasks
+    from paper import alternatives, comparison, page, tasks, wishes
 
-    return SimpleNamespace(alternatives=alternatives, comparison=comparison, page=page, tasks=tasks)
+    return SimpleNamespace(alternatives=alternatives, comparison=comparison, page=page, tasks=tasks, wishes=wishes)
 
 
 def test_what_is_measured_is_not_measured_again(paper: Any, tmp_path: Path) -> None:
@@ -75,3 +75,25 @@ def test_verdicts_on_operating_points(paper: Any) -> None:
         rows.append(row("pima", run, "straight", "LightGBM", 0.9, 0, 0.7, 0.9, 0.89, 0.9, 10.5, 10.0))
     text = "\n".join(paper.page.describe_alternatives(rows))
     assert "| pima | straight | LightGBM | 2 | 50 % | 1 | 1 | 1 | +0.0 | +0.0 | 0.63 |" in text
+
+
+def test_verdicts_on_wishes(paper: Any) -> None:
+    """A peer stands where it covers no more than EMSCO by means; dominated is who is no better and surely more expensive."""
+    row = paper.wishes.WishRow
+    rows = []
+    for run, shift in enumerate((0.0, 0.01, 0.02)):
+        rows += [
+            row("pima", run, "LightGBM", 0.5, 0.0, 0.80, 1.0, 1.0),
+            row("pima", run, "LightGBM", 0.7, 0.0, 0.85, 0.9, 1.0),
+            row("pima", run, "LightGBM", 0.9, 0.0, 0.95, 0.5, 1.0),
+            row("pima", run, "EMSCO", 0.8, 0.5, 0.86, 0.91 + shift, 0.3 + shift),
+            row("pima", run, "EMSCO", 0.9, 0.5, 0.94, 0.50 + shift, 0.3 + shift),
+        ]
+    # Granted in one run only.
+    rows.append(row("pima", 0, "EMSCO", 0.99, 0.5, 0.99, 0.1, 0.3))
+    found = list(paper.wishes.compare(rows, "LightGBM"))
+    assert [(one.wish, one.threshold) for one in found] == [((0.8, 0.5), 0.7), ((0.9, 0.5), 0.9)]
+    text = "\n".join(paper.page.describe_wishes(rows))
+    # The 95 % margin of three values 0.01 apart is 4.303 * 0.01 / sqrt(3) = 0.0248.
+    assert "| pima | LightGBM | 0.8, 0.5 | 0.7 | 1.00 ± 0.00 | 2.00 ± 2.48 | 0.31 | yes |" in text
+    assert "| pima | LightGBM | 0.9, 0.5 | 0.9 | -1.00 ± 0.00 | 1.00 ± 2.48 | 0.31 |  |" in text

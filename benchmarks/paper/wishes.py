@@ -1,0 +1,142 @@
+"""(d) EMSCO as this project is used by default, beside LightGBM and CEGB fitted on the same rows.
+
+Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds), with curved stages upgraded to boosted ones and a
+ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of all features: the
+design that covers most is taken, by bounds at the default level. The peers are fitted on the whole pool, and measured at every
+threshold. Nothing is tuned on the peers' results: the wishes were written down before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from emsco_train import Problem
+from emsco_train.baselines import BoostedTrees, CostEffectiveTrees, FittedMethod
+from emsco_train.data.problem import ScoredPart
+from emsco_train.designs.counts import Counts
+from emsco_train.designs.selection import Requirements
+from emsco_train.errors import SelectionError
+from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.search.ladder import ladder_front
+from emsco_train.search.sweep import search_thresholds
+from paper.alternatives import QUICK_ROWS, QUICK_SETTINGS, SETTINGS, TRADE_OFFS
+from paper.datasets import ALL_DATA, load
+from paper.figures import count_test, fit_emsco
+from paper.tasks import Plan, measure_missing
+
+OWN = "EMSCO"
+FOLDS = 5
+FLOORS = {
+    "pima": (0.74, 0.78, 0.82),
+    "credit": (0.88, 0.9, 0.92, 0.94),
+    "heart": (0.84, 0.88, 0.92),
+    "synthetic50": (0.93, 0.95, 0.97, 0.98),
+    "synthetic15": (0.93, 0.95, 0.97, 0.98),
+    "spambase": (0.95, 0.96, 0.97, 0.98),
+    "nsl_kdd": (0.99, 0.995, 0.997, 0.998),
+}
+CAPS = (0.25, 0.5, 0.75)
+THRESHOLDS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class WishRow:
+    """Test figures: of EMSCO for a wish, whose floor is `level`, or of a peer at the threshold `level`, which has no cap."""
+
+    data: str
+    run: int
+    method: str
+    level: float
+    cap: float
+    accuracy: float
+    coverage: float
+    cost: float
+
+
+def measure(plan: Plan) -> None:
+    """Measure the peers and EMSCO, run by run."""
+    tasks = [(name, run) for run in range(plan.runs) for name in plan.choose(ALL_DATA)]
+
+    def measure_one(data: str, run: int) -> Iterator[WishRow]:
+        return measure_run(data, run, is_quick=plan.is_quick)
+
+    measure_missing(plan.folder / "wishes.csv", WishRow, tasks, measure_one, "wishes")
+
+
+def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[WishRow]:
+    """Measure one division; the cost of a row is a share of the cost of all features."""
+    max_rows = QUICK_ROWS if is_quick else None
+    straight, curved = (
+        load(data).problem(run, stages=stages, max_rows=max_rows, folds=FOLDS) for stages in ("straight", "curved")
+    )
+    for name, fitted in _fit_peers(straight):
+        for threshold in THRESHOLDS:
+            yield _row(data, run, name, threshold, 0.0, _count(fitted, straight, threshold), straight)
+    settings = QUICK_SETTINGS if is_quick else SETTINGS
+    found = next(search_thresholds(curved, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
+    fitters = ProblemFitters(curved)
+    designs = tuple(ladder_front(curved, found, fitters=fitters))
+    for floor in FLOORS[data]:
+        for cap in CAPS:
+            wish = Requirements(min_accuracy=floor, max_cost=cap * curved.full_cost, by="coverage")
+            try:
+                design = wish.choose(designs, curved.full_cost)
+            except SelectionError:
+                continue
+            counts = count_test(curved, fit_emsco(design, fitters), design.thresholds)
+            yield _row(data, run, OWN, floor, cap, counts, curved)
+
+
+def _fit_peers(problem: Problem) -> Iterator[tuple[str, FittedMethod]]:
+    # Neither chooses anything by validation rows: all rows of the pool are there to be fitted on.
+    pool = replace(problem, folds=0, parts=(ScoredPart(problem.train, None, problem.validation),))
+    yield "LightGBM", BoostedTrees("lightgbm").fit(pool)
+    for trade_off, fitted in zip(TRADE_OFFS, CostEffectiveTrees(TRADE_OFFS).fit_each(pool), strict=True):
+        if fitted.used:
+            yield f"LightGBM CEGB {trade_off:g}", fitted
+
+
+def _count(fitted: FittedMethod, problem: Problem, threshold: float) -> Counts:
+    assert problem.test is not None
+    return fitted.decide(problem.test.codes, [threshold] * len(problem.labels)).count(problem.test.target)
+
+
+def _row(data: str, run: int, method: str, level: float, cap: float, counts: Counts, problem: Problem) -> WishRow:
+    return WishRow(data, run, method, level, cap, counts.accuracy, counts.coverage, counts.cost / problem.full_cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """EMSCO for one wish beside a peer at the threshold at which both cover most nearly the same: differences of each run."""
+
+    wish: tuple[float, float]
+    threshold: float
+    accuracy: tuple[float, ...]
+    coverage: tuple[float, ...]
+    cost: tuple[float, ...]
+
+
+def compare(rows: Sequence[WishRow], peer: str) -> Iterator[Verdict]:
+    """Yield one verdict for each wish that was granted in every run; of one data set.
+
+    The peer's threshold is the lowest at which, by means, it covers no more than EMSCO does.
+    """
+    runs = sorted({row.run for row in rows})
+    own = {(row.level, row.cap, row.run): row for row in rows if row.method == OWN}
+    others = {(row.level, row.run): row for row in rows if row.method == peer}
+    thresholds = sorted({threshold for threshold, _ in others})
+    for wish in sorted({key[:2] for key in own}):
+        mine = [own[*wish, run] for run in runs if (*wish, run) in own]
+        if len(mine) < len(runs):
+            continue
+        covered = sum(row.coverage for row in mine)
+        for threshold in thresholds:
+            theirs = [others[threshold, run] for run in runs]
+            if sum(row.coverage for row in theirs) <= covered:
+                differences = (
+                    tuple(getattr(a, name) - getattr(b, name) for a, b in zip(mine, theirs, strict=True))
+                    for name in ("accuracy", "coverage", "cost")
+                )
+                yield Verdict(wish, threshold, *differences)
+                break
