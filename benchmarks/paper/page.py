@@ -21,7 +21,7 @@ from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import FRONT_SIZES, GDFS, PAPER_TABLE
 from paper.sweeps import SweepRow
 from paper.tasks import CommandRow, read_records
-from paper.wishes import OWN, WishRow, compare
+from paper.wishes import OWN, Verdict, WishRow, compare
 
 LEAST_COVERAGE = 0.05
 
@@ -213,32 +213,43 @@ def describe_wishes(rows: Sequence[WishRow]) -> Iterator[str]:
     yield "## As this project is used by default\n"
     yield (
         "EMSCO and the peers have the same rows: it cross-fits on them, with curved stages upgraded to boosted ones, and gets a "
-        "floor for the accuracy and a cap for the cost; the design that covers most is taken, by bounds at the default level. A "
-        "peer stands at its lowest threshold at which it covers no more than EMSCO does, by means over runs. Accuracy and "
-        "coverage are differences in percentage points; the cost is EMSCO's by the peer's. *Dominates*: accuracy and coverage at "
-        "least the peer's by means, and the cost lower beyond its margin. Wishes that were not granted in every run are left "
-        "out.\n"
+        "floor for the accuracy and a cap for the cost, as a share of the cost of all features; the design that covers most is "
+        "taken, by bounds at the default level. A peer stands at its lowest threshold at which it covers no more than EMSCO, by "
+        "means over runs. *Wins*: the accuracy is at least the peer's by means, as the coverage is, and the cost is lower "
+        "beyond its margin. *Behind*: the accuracy is lower beyond its margin. Accuracy and coverage are differences in "
+        "percentage points, the cost is EMSCO's by the peer's: means over wishes, and at the wish that wins for least. Wishes "
+        "that were not granted in every run are left out.\n"
     )
     lines = []
     for data, own in group_rows(rows, "data").items():
-        costs = {row.method: statistics.fmean(each.cost for each in own if each.method == row.method) for row in own}
-        for peer in [name for name in costs if name != OWN]:
-            for found in compare(own, peer):
-                accuracy, coverage, saved = (statistics.fmean(each) for each in (found.accuracy, found.coverage, found.cost))
-                dominates = accuracy >= 0 and coverage >= 0 and saved < -margin(found.cost)
-                lines.append(
-                    (
-                        data,
-                        peer,
-                        f"{found.wish[0]:g}, {found.wish[1]:g}",
-                        f"{found.threshold:g}",
-                        _with_margin([100 * each for each in found.accuracy], 2),
-                        _with_margin([100 * each for each in found.coverage], 2),
-                        f"{(costs[peer] + saved) / costs[peer]:.2f}",
-                        "yes" if dominates else "",
-                    )
-                )
-    yield _table(("data", "peer", "accuracy, cost", "threshold", "accuracy", "coverage", "cost", "dominates"), lines)
+        runs = len({row.run for row in own})
+        for peer in [method for method in distinct(row.method for row in own) if method != OWN]:
+            verdicts = list(compare(own, peer))
+            if verdicts:
+                won = [found for found in verdicts if _wins(found)]
+                behind = sum(statistics.fmean(found.accuracy) < -margin(found.accuracy) for found in verdicts)
+                best = min(won, key=lambda found: found.cost_ratio, default=None)
+                means = [
+                    statistics.fmean(statistics.fmean(getattr(one, name)) for one in verdicts)
+                    for name in ("accuracy", "coverage")
+                ]
+                ratio = statistics.fmean(found.cost_ratio for found in verdicts)
+                figures = (*(f"{100 * mean:+.2f}" for mean in means), f"{ratio:.2f}")
+                lines.append((data, peer, runs, len(verdicts), len(won), behind, *figures, _describe_win(best)))
+    header = ("data", "peer", "runs", "wishes", "wins", "behind", "accuracy", "coverage", "cost", "wins for least")
+    yield _table(header, lines)
+
+
+def _wins(found: Verdict) -> bool:
+    return statistics.fmean(found.accuracy) >= 0 and statistics.fmean(found.saved) > margin(found.saved)
+
+
+def _describe_win(found: Verdict | None) -> str:
+    if found is None:
+        return ""
+    floor, cap = found.wish
+    figures = " / ".join(_with_margin([100 * one for one in values], 2) for values in (found.accuracy, found.coverage))
+    return f"{floor:g} for at most {cap:g}: {figures} / {found.cost_ratio:.2f} at {found.threshold:g}"
 
 
 def describe_volumes(rows: Sequence[VolumeRow]) -> Iterator[str]:

@@ -8,10 +8,11 @@ threshold. Nothing is tuned on the peers' results: the wishes were written down 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from emsco_train import Problem
+from emsco_train import Problem, Settings
 from emsco_train.baselines import BoostedTrees, CostEffectiveTrees, FittedMethod
 from emsco_train.data.problem import ScoredPart
 from emsco_train.designs.counts import Counts
@@ -37,7 +38,8 @@ FLOORS = {
     "nsl_kdd": (0.99, 0.995, 0.997, 0.998),
 }
 CAPS = (0.25, 0.5, 0.75)
-THRESHOLDS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+# In small steps of the log-odds, up to 0.999: a peer is to stand where it covers as much as EMSCO.
+THRESHOLDS = tuple(round(1 / (1 + math.exp(-step / 8)), 4) for step in range(57))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +67,38 @@ def measure(plan: Plan) -> None:
 
 
 def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[WishRow]:
-    """Measure one division; the cost of a row is a share of the cost of all features."""
-    max_rows = QUICK_ROWS if is_quick else None
+    """Measure one division."""
     straight, curved = (
-        load(data).problem(run, stages=stages, max_rows=max_rows, folds=FOLDS) for stages in ("straight", "curved")
+        load(data).problem(run, stages=stages, max_rows=QUICK_ROWS if is_quick else None, folds=FOLDS)
+        for stages in ("straight", "curved")
     )
-    for name, fitted in _fit_peers(straight):
+    yield from measure_peers(straight, data, run)
+    yield from measure_own(curved, data, run, QUICK_SETTINGS if is_quick else SETTINGS)
+
+
+def measure_peers(problem: Problem, data: str, run: int) -> Iterator[WishRow]:
+    """Measure the peers at all thresholds."""
+    assert problem.test is not None
+    for name, fitted in _fit_peers(problem):
         for threshold in THRESHOLDS:
-            yield _row(data, run, name, threshold, 0.0, _count(fitted, straight, threshold), straight)
-    settings = QUICK_SETTINGS if is_quick else SETTINGS
-    found = next(search_thresholds(curved, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
-    fitters = ProblemFitters(curved)
-    designs = tuple(ladder_front(curved, found, fitters=fitters))
+            found = fitted.decide(problem.test.codes, [threshold] * len(problem.labels))
+            yield _row(data, run, name, threshold, 0.0, found.count(problem.test.target), problem)
+
+
+def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> Iterator[WishRow]:
+    """Measure EMSCO for all wishes that can be granted."""
+    found = next(search_thresholds(problem, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
+    fitters = ProblemFitters(problem)
+    designs = tuple(ladder_front(problem, found, fitters=fitters))
     for floor in FLOORS[data]:
         for cap in CAPS:
-            wish = Requirements(min_accuracy=floor, max_cost=cap * curved.full_cost, by="coverage")
+            wish = Requirements(min_accuracy=floor, max_cost=cap * problem.full_cost, by="coverage")
             try:
-                design = wish.choose(designs, curved.full_cost)
+                design = wish.choose(designs, problem.full_cost)
             except SelectionError:
                 continue
-            counts = count_test(curved, fit_emsco(design, fitters), design.thresholds)
-            yield _row(data, run, OWN, floor, cap, counts, curved)
+            counts = count_test(problem, fit_emsco(design, fitters), design.thresholds)
+            yield _row(data, run, OWN, floor, cap, counts, problem)
 
 
 def _fit_peers(problem: Problem) -> Iterator[tuple[str, FittedMethod]]:
@@ -97,24 +110,21 @@ def _fit_peers(problem: Problem) -> Iterator[tuple[str, FittedMethod]]:
             yield f"LightGBM CEGB {trade_off:g}", fitted
 
 
-def _count(fitted: FittedMethod, problem: Problem, threshold: float) -> Counts:
-    assert problem.test is not None
-    return fitted.decide(problem.test.codes, [threshold] * len(problem.labels)).count(problem.test.target)
-
-
 def _row(data: str, run: int, method: str, level: float, cap: float, counts: Counts, problem: Problem) -> WishRow:
+    """Return a row; its cost is a share of the cost of all features."""
     return WishRow(data, run, method, level, cap, counts.accuracy, counts.coverage, counts.cost / problem.full_cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """EMSCO for one wish beside a peer at the threshold at which both cover most nearly the same: differences of each run."""
+    """EMSCO for one wish beside a peer at one threshold: the differences of each run, and the ratio of the mean costs."""
 
     wish: tuple[float, float]
     threshold: float
     accuracy: tuple[float, ...]
     coverage: tuple[float, ...]
-    cost: tuple[float, ...]
+    saved: tuple[float, ...]
+    cost_ratio: float
 
 
 def compare(rows: Sequence[WishRow], peer: str) -> Iterator[Verdict]:
@@ -128,15 +138,17 @@ def compare(rows: Sequence[WishRow], peer: str) -> Iterator[Verdict]:
     thresholds = sorted({threshold for threshold, _ in others})
     for wish in sorted({key[:2] for key in own}):
         mine = [own[*wish, run] for run in runs if (*wish, run) in own]
-        if len(mine) < len(runs):
-            continue
         covered = sum(row.coverage for row in mine)
-        for threshold in thresholds:
+        for threshold in thresholds if len(mine) == len(runs) else ():
             theirs = [others[threshold, run] for run in runs]
             if sum(row.coverage for row in theirs) <= covered:
-                differences = (
-                    tuple(getattr(a, name) - getattr(b, name) for a, b in zip(mine, theirs, strict=True))
-                    for name in ("accuracy", "coverage", "cost")
+                pairs = list(zip(mine, theirs, strict=True))
+                yield Verdict(
+                    wish,
+                    threshold,
+                    accuracy=tuple(ours.accuracy - other.accuracy for ours, other in pairs),
+                    coverage=tuple(ours.coverage - other.coverage for ours, other in pairs),
+                    saved=tuple(other.cost - ours.cost for ours, other in pairs),
+                    cost_ratio=sum(row.cost for row in mine) / sum(row.cost for row in theirs),
                 )
-                yield Verdict(wish, threshold, *differences)
                 break

@@ -95,5 +95,5 @@ def test_verdicts_on_wishes(paper: Any) -> None:
     assert [(one.wish, one.threshold) for one in found] == [((0.8, 0.5), 0.7), ((0.9, 0.5), 0.9)]
     text = "\n".join(paper.page.describe_wishes(rows))
     # The 95 % margin of three values 0.01 apart is 4.303 * 0.01 / sqrt(3) = 0.0248.
-    assert "| pima | LightGBM | 0.8, 0.5 | 0.7 | 1.00 ± 0.00 | 2.00 ± 2.48 | 0.31 | yes |" in text
-    assert "| pima | LightGBM | 0.9, 0.5 | 0.9 | -1.00 ± 0.00 | 1.00 ± 2.48 | 0.31 |  |" in text
+    best = "0.8 for at most 0.5: 1.00 ± 0.00 / 2.00 ± 2.48 / 0.31 at 0.7"
+    assert f"| pima | LightGBM | 3 | 2 | 1 | 1 | +0.00 | +1.50 | 0.31 | {best} |" in text
