@@ -183,12 +183,25 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                     raise PoolFull(str(error)) from error
         return call
 
-    async def call_async(self, function: Callable[[Any], Any], item: Any, *, timeout_s: float) -> Any:
+    async def call_async(
+        self, function: Callable[[Any], Any], item: Any, *, timeout_s: float, hold_s: float | None = None
+    ) -> Any:
         """Make one call in a thread, and wait for it in an event loop, for so long at most.
 
         A call that takes longer is abandoned as a whole, whatever it does: ``await pool.call_async(cascade.decide, item,
         timeout_s=0.5)`` is one deadline for a whole decision, at the price of one call in a thread. ``decide(item,
         deadline_s=0.5)`` returns what it knows by then, at the price of one call for each acquirer.
+
+        Parameters
+        ----------
+        function, item
+            As in `submit`.
+        timeout_s
+            How long to wait, from now.
+        hold_s
+            How long it may run before its slot is free for another call, while it goes on: where calls keep the processor busy, a
+            pool of one thread is quickest, and so a long one does not hold up the others. None: to its end. At most
+            `max_abandoned` calls run without a slot.
 
         Raises
         ------
@@ -198,13 +211,22 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             As `submit`.
         """
         call = self.submit(function, item)
+        end = time.perf_counter() + timeout_s
+        released = False
         try:
-            await _wait_async(call, timeout_s)
+            while not call.done() and (left := end - time.perf_counter()) > 0:
+                if hold_s is None or released:
+                    await _wait_async(call, left)
+                else:
+                    await _wait_async(call, min(left, hold_s))
+                    released = self._release_long_call(call, hold_s)
             if not call.done():
                 raise TimeoutError(f"the call has not ended within {timeout_s:g} s")
             return call.result()
         finally:
             self.abandon(call)
+            if released:
+                self.reacquire_slot(call)
 
     def abandon(self, call: PoolCall) -> None:
         """Abandon a call: one that has not started is removed, one that runs is no longer waited for."""
@@ -243,6 +265,12 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             call.nested_waits -= 1
             if call.nested_waits == 0 and not call.abandoned:
                 self._blocked -= 1
+
+    def _release_long_call(self, call: PoolCall, hold_s: float) -> bool:
+        """Release the slot of a call that has run for so long, and return whether it was released."""
+        if call.started is None or time.perf_counter() - call.started < hold_s:
+            return False
+        return self._abandoned + self._blocked < self._max_abandoned and self.release_slot(call)
 
     free_place, take_place = release_slot, reacquire_slot  # the public names
 

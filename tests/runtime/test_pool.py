@@ -563,3 +563,51 @@ def test_a_caller_that_is_cancelled_abandons_its_call() -> None:
     hanging.release_event.set()
     wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
     assert hanging.entered == 1
+
+
+def test_a_call_that_takes_long_lets_the_next_one_begin() -> None:
+    """It goes on without its slot, and gives its answer; a call that waits for a thread has no slot to give away."""
+    pool, hanging = AcquirerPool(1), HangingSource(7.0)
+
+    async def run() -> None:
+        long = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=0.02))
+        assert [await pool.call_async(len, "abc", timeout_s=60, hold_s=0.001) for _ in range(3)] == [3, 3, 3]
+        assert not long.done()
+        assert pool.counts.abandoned_ever == 0
+        hanging.release_event.set()
+        assert await long == 7.0
+
+    asyncio.run(run())
+    wait_until(lambda: pool.counts.threads == 1, "the thread that is one too many ends")
+    assert pool.submit(len, "abc").result(60) == 3
+
+
+def test_no_more_calls_than_may_be_abandoned_run_without_a_slot() -> None:
+    """Of three that hang, one is let go and one holds the only slot; the third waits, and begins when one has ended."""
+    pool, hanging = AcquirerPool(1, max_abandoned=1), HangingSource(7.0)
+
+    async def run() -> None:
+        calls = [asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=0.01)) for _ in range(3)]
+        await asyncio.to_thread(wait_until, lambda: hanging.entered == 2, "two run")
+        await asyncio.sleep(0.1)
+        assert (hanging.entered, pool.counts.waiting) == (2, 1)
+        hanging.release_event.set()
+        assert await asyncio.gather(*calls) == [7.0] * 3
+
+    asyncio.run(run())
+    wait_until(lambda: pool.counts.threads == 1, "the thread that is one too many ends")
+
+
+def test_a_long_call_that_is_too_late_is_abandoned_all_the_same() -> None:
+    """Its slot was free before; when it has ended, the pool is as it was."""
+    pool, hanging = AcquirerPool(1), HangingSource()
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError):
+            await pool.call_async(hanging, None, timeout_s=0.1, hold_s=0.01)
+        assert pool.counts.abandoned == 1
+        assert await pool.call_async(len, "abc", timeout_s=60, hold_s=0.01) == 3
+
+    asyncio.run(run())
+    hanging.release_event.set()
+    wait_until(lambda: pool.counts.abandoned == 0 and pool.counts.threads == 1, "the abandoned call ends")

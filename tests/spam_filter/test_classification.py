@@ -123,7 +123,7 @@ def test_verdicts_come_from_threads_within_their_deadline() -> None:
     hanging = model(source)
 
     async def ask() -> list[str]:
-        verdicts = VerdictPool(hanging, 0.05, 1)
+        verdicts = VerdictPool(hanging, 0.05, 2)
         found = [await verdicts.verdict("m", b"", ENVELOPE) for _ in range(3)]
         assert verdicts.pool.counts.abandoned == 2
         source.release_event.set()
@@ -132,6 +132,21 @@ def test_verdicts_come_from_threads_within_their_deadline() -> None:
         return [*(verdict.note for verdict in found), (await patient.verdict("m", b"", ENVELOPE)).status]
 
     assert asyncio.run(ask()) == ["deadline", "deadline", "refused", "spam"]
+
+
+def test_a_message_that_takes_long_lets_the_next_one_begin() -> None:
+    """While one is held up, the others are decided, though one thread decides."""
+    source = HangingSource(2.0)
+
+    async def ask() -> list[str]:
+        verdicts = VerdictPool(model(lambda mail: source(mail) if mail.raw else 2.0), 60.0, 1)
+        held_up = asyncio.ensure_future(verdicts.verdict("long", b"text", ENVELOPE))
+        others = [(await verdicts.verdict("short", b"", ENVELOPE)).status for _ in range(3)]
+        assert not held_up.done()
+        source.release_event.set()
+        return [*others, (await held_up).status]
+
+    assert asyncio.run(ask()) == ["spam"] * 4
 
 
 def test_the_loop_is_free_while_messages_are_decided() -> None:

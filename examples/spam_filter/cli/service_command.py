@@ -107,7 +107,7 @@ def add_service_options(parser: argparse.ArgumentParser, kind: type[ServiceSetti
     add_number("max_connections", "clients of a process at the same time")
     add_number("deadline_s", "time for one decision")
     add_number("grace_s", "time to finish after a stop signal")
-    add_number("threads", "messages decided at the same time")
+    add_number("threads", "messages of a process that may take long at the same time")
     add_number("processes", "processes that share the work")
     add(
         "--dns",

@@ -49,7 +49,8 @@ class ServiceSettings:
     grace_s
         Time for what is under way when the service stops.
     threads
-        Messages that are decided at the same time, in each process.
+        Messages that may take long at the same time, in each process: they are decided one after the other, and one that takes
+        long lets the next begin.
     dns
         Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
     processes
@@ -66,7 +67,7 @@ class ServiceSettings:
     max_connections: int = 32
     deadline_s: float = 5.0
     grace_s: float = 20.0
-    threads: int = 4
+    threads: int = 8
     dns: str = "system"
     processes: int = 1
 
