@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
+from emsco_train.runs.begun_request import REQUEST_NAME
 from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderLockedError
 from emsco_train.runs.run_file import RunFile
 
@@ -95,7 +96,7 @@ class RunFolder:
         if self._lock is None:
             return
         with contextlib.suppress(OSError):
-            if checkpoints or {entry.name for entry in self.work.iterdir()} <= {_WORK_MARK}:
+            if checkpoints or {entry.name for entry in self.work.iterdir()} <= {_WORK_MARK, REQUEST_NAME}:
                 shutil.rmtree(self.work)
         self._release()
         # Fails, as it should, if checkpoints or an older run are there.

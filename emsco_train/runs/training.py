@@ -14,6 +14,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
+from emsco_train.runs.begun_request import BegunRequest
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.curves_file import CURVES_NAME, CurvesFile
 from emsco_train.runs.folder import RunFolder
@@ -26,7 +27,7 @@ from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
 from emsco_train.runs.table_findings import format_findings
 from emsco_train.runs.warm_start import read_start
-from emsco_train.search.genetic.checkpoint import Checkpoints
+from emsco_train.search.genetic.checkpoint import CheckpointError, Checkpoints
 from emsco_train.search.progress import Progress
 from emsco_train.search.settings import Settings
 from emsco_train.search.sweep import join_fronts, search_thresholds
@@ -97,11 +98,16 @@ def train(
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
+        begun_request = BegunRequest.keep(prepared.request, folder.work)
         lines = format_findings(problem, prepared.findings) if page is None else page
         files = {"check.txt": "\n".join(lines) + "\n"}
         return _search_and_write(
             folder, prepared, settings, files, begun, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
         )
+    except CheckpointError as error:
+        folder.abandon()
+        differences = begun_request.differences(prepared.request)
+        raise CheckpointError(f"{error}. It was begun with {', '.join(differences)}" if differences else str(error)) from error
     except BaseException:
         folder.abandon()
         raise

@@ -201,7 +201,7 @@ def checkpoint_file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("problem", "chosen", "seed", "what"),
     [
-        ("other", replace(SETTINGS, generations=3), 5, "other data, costs or thresholds"),
+        ("other", replace(SETTINGS, generations=3), 5, "other data, costs, thresholds or stage models"),
         ("data", replace(SETTINGS, generations=4), 5, "other settings"),
         ("data", replace(SETTINGS, generations=3), 6, "other seed"),
     ],

@@ -231,14 +231,14 @@ def first_part(folder: Path, **changes: object) -> Outcome:
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    """Other data, costs or thresholds, other settings, another seed: `run_search` says which, and starts nothing."""
+    """Other data, costs, thresholds or stage models, other settings, another seed: `run_search` says which, and starts nothing."""
     whole = first_part(tmp_path)
     resume = Checkpoints(tmp_path / "run.json", resume=True)
     settings = replace(PLAIN, generations=2)
     again = run_search(cancer(), settings, seed=1, checkpoints=resume)
     assert again.front == whole.front
     kept = (tmp_path / "run.json").read_bytes()
-    with pytest.raises(CheckpointError, match="with other data, costs or thresholds"):
+    with pytest.raises(CheckpointError, match="with other data, costs, thresholds or stage models"):
         run_search(cancer(0.8), settings, seed=1, checkpoints=resume)
     with pytest.raises(CheckpointError, match="with other settings"):
         run_search(cancer(), replace(settings, population=41), seed=1, checkpoints=resume)
@@ -246,6 +246,6 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         run_search(cancer(), settings, seed=2, checkpoints=resume)
     # A problem that is small enough for the exact search, which keeps no checkpoint: the wrong file is still refused.
     rows, y = load_breast_cancer(return_X_y=True)
-    with pytest.raises(CheckpointError, match="with other data, costs or thresholds"):
+    with pytest.raises(CheckpointError, match="with other data, costs, thresholds or stage models"):
         run_search(Problem.of(rows[:, :4], y), replace(settings, max_stages=2), seed=1, checkpoints=resume)
     assert (tmp_path / "run.json").read_bytes() == kept

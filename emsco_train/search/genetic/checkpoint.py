@@ -86,7 +86,7 @@ class Checkpoints:
             return None
         found = read_checkpoint(self.path)
         for what, theirs, ours in (
-            ("data, costs or thresholds", found.problem, self.problem),
+            ("data, costs, thresholds or stage models", found.problem, self.problem),
             ("settings", found.settings, settings),
             ("seed", str(found.seed), str(seed)),
         ):
