@@ -231,7 +231,7 @@ def first_part(folder: Path, **changes: object) -> Outcome:
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    """Other data, costs, thresholds or stage models, other settings, another seed: `run_search` says which, and starts nothing."""
+    """Of other data, costs, thresholds or stage models, other settings, or another seed: `run_search` says which."""
     whole = first_part(tmp_path)
     resume = Checkpoints(tmp_path / "run.json", resume=True)
     settings = replace(PLAIN, generations=2)
