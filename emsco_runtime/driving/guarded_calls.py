@@ -64,7 +64,13 @@ class GuardedCall:
         def run(item: Any) -> Any:
             # It may have waited for a thread while other calls failed.
             guard.check_breaker(ticket)
-            return reject_coroutine(function(item))
+            try:
+                answer = reject_coroutine(function(item))
+            except Exception:
+                guard.count_failure(ticket)
+                raise
+            guard.count_answer(ticket)
+            return answer
 
         return run if flight is None else lambda item: flight.run(run, item)
 

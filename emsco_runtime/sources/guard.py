@@ -30,13 +30,15 @@ class CachedOutcome:
     free: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CallTicket:
     """A call about to be made: the key to cache its value under, the breaker's token, and what others with this key wait for."""
 
     key: Hashable | None
     breaker_token: BreakerPhase | None
     flight: InFlightCall | None = None
+    # Whether the breaker knows how it went: each call counts once, whoever sees first that it has ended.
+    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,18 @@ class Guard:
         if self.breaker is not None and ticket.breaker_token is not None and self.breaker.has_opened_since(ticket.breaker_token):
             raise _breaker_fault()
 
+    def count_answer(self, ticket: CallTicket) -> None:
+        """Tell the breaker that the source answered, in the thread of the call: others that wait for a thread must know."""
+        if self.breaker is not None and ticket.breaker_token is not None and not ticket.is_counted:
+            ticket.is_counted = True
+            self.breaker.succeeded(ticket.breaker_token)
+
+    def count_failure(self, ticket: CallTicket) -> None:
+        """Tell the breaker that the source failed, as `count_answer`."""
+        if self.breaker is not None and ticket.breaker_token is not None and not ticket.is_counted:
+            ticket.is_counted = True
+            self.breaker.failed(ticket.breaker_token)
+
     def read_joined(self, joined_call: JoinedCall) -> Any:
         """Return the outcome of a joined call that succeeded: a hit, unless it holds a value that is not allowed."""
         outcome = joined_call.flight.result()
@@ -113,21 +127,20 @@ class Guard:
 
     def succeeded(self, ticket: CallTicket, outcome: Any) -> None:
         """End a call that returned."""
-        if self.breaker is not None and ticket.breaker_token is not None:
-            self.breaker.succeeded(ticket.breaker_token)
+        self.count_answer(ticket)
         if self.cache is not None and ticket.key is not None and ticket.flight is None and self.is_valid(outcome):
             self.cache.put(ticket.key, outcome)
 
     def failed(self, ticket: CallTicket, error: Exception) -> None:
         """End a call that raised or took too long; those who joined it get the same failure."""
-        if self.breaker is not None and ticket.breaker_token is not None:
-            self.breaker.failed(ticket.breaker_token)
+        self.count_failure(ticket)
         if ticket.flight is not None:
             ticket.flight.set_failure(error)
 
     def cancelled(self, ticket: CallTicket) -> None:
         """End a call that is not waited for any more, though its source did not fail; one of those who joined it takes over."""
-        if self.breaker is not None and ticket.breaker_token is not None:
+        if self.breaker is not None and ticket.breaker_token is not None and not ticket.is_counted:
+            ticket.is_counted = True
             self.breaker.cancelled(ticket.breaker_token)
         if ticket.flight is not None:
             ticket.flight.cancel()

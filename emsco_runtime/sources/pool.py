@@ -265,6 +265,9 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             call.nested_waits -= 1
             if call.nested_waits == 0 and not call.abandoned:
                 self._blocked -= 1
+                if self._active > self._max_threads:
+                    # Where the call has ended before, its thread, or the one that took its place, may be idle.
+                    self._condition.notify()
 
     def _release_long_call(self, call: PoolCall, hold_s: float) -> bool:
         """Release the slot of a call that has run for so long, and return whether it was released."""
@@ -321,6 +324,9 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                 if not woken and not self._waiting:
                     break
             self._threads -= 1
+            if self._waiting:
+                # This one may have been woken for it.
+                self._condition.notify()
             return None
 
 

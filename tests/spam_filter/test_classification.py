@@ -141,6 +141,7 @@ def test_a_message_that_takes_long_lets_the_next_one_begin() -> None:
     async def ask() -> list[str]:
         verdicts = VerdictPool(model(lambda mail: source(mail) if mail.raw else 2.0), 60.0, 1)
         held_up = asyncio.ensure_future(verdicts.verdict("long", b"text", ENVELOPE))
+        await asyncio.to_thread(wait_until, lambda: source.entered == 1, "it runs")
         others = [(await verdicts.verdict("short", b"", ENVELOPE)).status for _ in range(3)]
         assert not held_up.done()
         source.release_event.set()
