@@ -50,24 +50,12 @@ def test_features_of_real_mail_are_finite(sample: list[LabelledMail], trained: T
 
 @pytest.mark.proof
 def test_the_filter_keeps_its_promises_on_several_splits(tmp_path: Path) -> None:
-    """The benchmark with three splits: cost and speed as wanted on each, error, coverage and lost ham on all of them together."""
+    """The benchmark with three splits, which says whether error, coverage, lost ham, charged cost and speed are as wanted."""
     out = tmp_path / "figures.json"
     done = subprocess.run(
         [sys.executable, "benchmarks/spam_filter.py", "--first-seed", "28", "--seeds", "3", "--out", str(out)], cwd=TOP, text=True
     )
-    assert done.returncode in (0, 1)
     figures = json.loads(out.read_text(encoding="utf-8"))
-    found = figures["splits"]
     assert figures["refused"] == []
-    assert len(found) == 3
-    for one in found:
-        assert max(one["charged"], one["measured"]) <= 1 / 3
-        assert one["rates"]["cascade"] >= 2 * one["rates"]["everything"]
-
-    def total(name: str) -> int:
-        return sum(one[name] for one in found)
-
-    # One message more or less decides on one split alone: 0.5 % of its ham is one message.
-    assert total("wrong") <= 0.015 * total("accepted")
-    assert total("accepted") >= 0.9 * total("messages")
-    assert total("ham_as_spam") <= 0.005 * total("ham")
+    assert len(figures["splits"]) == 3
+    assert done.returncode == 0
