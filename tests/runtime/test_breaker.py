@@ -6,7 +6,6 @@ import asyncio
 import os
 import pickle
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from emsco_runtime.sources.breaker import BreakerPhase, CircuitBreaker
 from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.support.fork import ForkSafe, _ForkHooks
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
+from tests.runtime.waiting import wait_until
 
 UNCLEAR = {"size": 0.0, "links": 0.1, "reputation": 0.1}
 
@@ -384,22 +384,47 @@ def test_fork_hooks_keep_no_object_alive() -> None:
 
 @pytest.mark.parametrize("way", ["many", "many_async"])
 def test_a_breaker_that_opens_stops_the_calls_that_wait_for_a_thread(way: str) -> None:
-    """Fifty items wait for one thread: after three failures, those that are still waiting do not call; a probe does."""
+    """Fifty items wait for one thread, and the source fails at once: after three failures, no other calls it; a probe does."""
     clock, calls = Clock(), []
     acquirers = Acquirers()
 
     @acquirers.feature("size", breaker=CircuitBreaker(failures=3, clock=clock))
     def size(item: Any) -> float:
         calls.append(item)
-        time.sleep(0.01)
         raise OSError("down")
 
     cascade = Cascade(make_bundle([["size"]]), acquirers, pool=AcquirerPool(1), on_failure="reject")
     decisions = cascade.decide_many(range(50)) if way == "many" else asyncio.run(cascade.decide_many_async(range(50)))
     kinds = [decision.errors[0].kind for decision in decisions]
-    # Some more may start while the failures are noted.
-    assert kinds.count("exception") == len(calls) < 25
+    assert kinds.count("exception") == len(calls) == 3
     assert kinds.count("breaker_open") == 50 - len(calls)
     clock.now = 60.0
     assert cascade.decide(50).errors[0].kind == "exception"
     assert calls[-1] == 50
+
+
+@pytest.mark.parametrize("way", ["plain", "async"])
+@pytest.mark.parametrize("end", ["answers", "raises"])
+def test_a_call_that_was_too_late_counts_once(way: str, end: str) -> None:
+    """A time-out is one failure, whatever the call does when it ends at last: another one would open the breaker."""
+    go_on, ended = threading.Event(), threading.Event()
+    acquirers = Acquirers()
+    breaker = CircuitBreaker(failures=2)
+
+    @acquirers.feature("size", breaker=breaker, timeout_s=0.02)
+    def size(_: Any) -> float:
+        assert go_on.wait(60)
+        try:
+            if end == "raises":
+                raise OSError("down")
+            return 1.0
+        finally:
+            ended.set()
+
+    cascade = Cascade(make_bundle([["size"]]), acquirers, pool=AcquirerPool(1), on_failure="reject")
+    decision = cascade.decide({}) if way == "plain" else asyncio.run(cascade.decide_async({}))
+    assert decision.errors[0].kind == "timeout"
+    go_on.set()
+    assert ended.wait(60)
+    wait_until(lambda: cascade._pool.counts.abandoned == 0, "the call ends")
+    assert (breaker.state, breaker._phase.consecutive_failures) == ("closed", 1)
