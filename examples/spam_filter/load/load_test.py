@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -165,11 +165,13 @@ def _expect(connection: socket.socket, codes: Sequence[bytes]) -> None:
         raise smtplib.SMTPException(f"expected {b' '.join(codes).decode()}, got {answer.decode('ascii', 'replace').strip()!r}")
 
 
-def read_delivered_costs(maildir: Path) -> DeliveredCosts:
-    """Read our headers of the messages in a Maildir."""
+def read_delivered_costs(maildir: Path, *, ignored: Set[str] = frozenset()) -> DeliveredCosts:
+    """Read our headers of the messages in a Maildir, but for some files."""
     costs: list[float] = []
     statuses: Counter[str] = Counter()
     for path in (maildir / "new").iterdir():
+        if path.name in ignored:
+            continue
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         if found := _COST.search(header):
