@@ -114,7 +114,7 @@ def _measure_service(
 
     manifest = read_bundle(model / "bundle").manifest
     with ServiceProcess(model, maildir, "--processes", str(processes)) as service:
-        # The first messages of a process are slower, and not measured. Nor are they deleted: a file system may be slow after that.
+        # The first messages of a process are slower, and not measured. Nor deleted: a file system may be slow after that.
         send_all(service.smtp, messages[: max(_WARM_UP, 2 * connections)], connections)
         warm_up = frozenset(path.name for path in (maildir / "new").iterdir())
         before, cpu_before = _decision_totals(service, manifest.name), service.cpu_s()

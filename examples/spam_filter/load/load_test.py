@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -165,7 +165,7 @@ def _expect(connection: socket.socket, codes: Sequence[bytes]) -> None:
         raise smtplib.SMTPException(f"expected {b' '.join(codes).decode()}, got {answer.decode('ascii', 'replace').strip()!r}")
 
 
-def read_delivered_costs(maildir: Path, *, ignored: Set[str] = frozenset()) -> DeliveredCosts:
+def read_delivered_costs(maildir: Path, *, ignored: AbstractSet[str] = frozenset()) -> DeliveredCosts:
     """Read our headers of the messages in a Maildir, but for some files."""
     costs: list[float] = []
     statuses: Counter[str] = Counter()
