@@ -86,7 +86,10 @@ class Figures:
 
 
 def passes(found: Sequence[Figures]) -> bool:
-    """Return whether all that is wanted was met, on all splits together: one message more or less decides on one alone."""
+    """Return whether all that is wanted was met, on all splits together: one message more or less decides on one alone.
+
+    Of the costs, what is charged is judged; the time that the features took is shown.
+    """
 
     def total(count: Callable[[Figures], float]) -> float:
         return sum(map(count, found))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from emsco_runtime.support.arguments import check_count
+from emsco_runtime.support.arguments import check_count, check_seconds
 from emsco_runtime.support.done_event import make_done_event
 from emsco_runtime.support.fork import PickledBySettings
 
@@ -200,8 +200,8 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             How long to wait, from now.
         hold_s
             How long it may run before its slot is free for another call, while it goes on: where calls keep the processor busy, a
-            pool of one thread is quickest, and so a long one does not hold up the others. None: to its end. At most
-            `max_abandoned` calls run without a slot.
+            pool of one thread is quickest, and so a long one does not hold up the others. None: to its end. Not while
+            `max_abandoned` calls run without a slot already: then the others wait for it.
 
         Raises
         ------
@@ -210,23 +210,24 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
         PoolFull
             As `submit`.
         """
+        if hold_s is not None:
+            check_seconds("hold_s", hold_s)
         call = self.submit(function, item)
+        ended = make_done_event(call)
         end = time.perf_counter() + timeout_s
         released = False
         try:
             while not call.done() and (left := end - time.perf_counter()) > 0:
                 if hold_s is None or released:
-                    await _wait_async(call, left)
+                    await _wait_for_event(ended, left)
                 else:
-                    await _wait_async(call, min(left, hold_s))
+                    await _wait_for_event(ended, min(left, _time_to_hold(call, hold_s)))
                     released = self._release_long_call(call, hold_s)
             if not call.done():
                 raise TimeoutError(f"the call has not ended within {timeout_s:g} s")
             return call.result()
         finally:
             self.abandon(call)
-            if released:
-                self.reacquire_slot(call)
 
     def abandon(self, call: PoolCall) -> None:
         """Abandon a call: one that has not started is removed, one that runs is no longer waited for."""
@@ -265,15 +266,13 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             call.nested_waits -= 1
             if call.nested_waits == 0 and not call.abandoned:
                 self._blocked -= 1
-                if self._active > self._max_threads:
-                    # Where the call has ended before, its thread, or the one that took its place, may be idle.
-                    self._condition.notify()
 
     def _release_long_call(self, call: PoolCall, hold_s: float) -> bool:
         """Release the slot of a call that has run for so long, and return whether it was released."""
-        if call.started is None or time.perf_counter() - call.started < hold_s:
-            return False
-        return self._abandoned + self._blocked < self._max_abandoned and self.release_slot(call)
+        with self._condition:
+            if call.started is None or time.perf_counter() - call.started < hold_s:
+                return False
+            return self._abandoned + self._blocked < self._max_abandoned and self.release_slot(call)
 
     free_place, take_place = release_slot, reacquire_slot  # the public names
 
@@ -306,6 +305,10 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             # Under the lock: a call may be abandoned at the moment in which it ends.
             if call.abandoned:
                 self._abandoned -= 1
+            elif call.nested_waits:
+                # It ran without its slot, which was let go for good, or for a wait that goes on.
+                call.nested_waits = 0
+                self._blocked -= 1
         return True
 
     def _next_call(self, close_count: int) -> PoolCall | None:
@@ -324,17 +327,23 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                 if not woken and not self._waiting:
                     break
             self._threads -= 1
-            if self._waiting:
-                # This one may have been woken for it.
-                self._condition.notify()
             return None
 
 
-async def _wait_async(call: PoolCall, seconds: float) -> None:
-    """Wait for a call, so long at most; `asyncio.wait` of a wrapped future does the same and costs half as much again."""
-    ended = make_done_event(call)
+def _time_to_hold(call: PoolCall, hold_s: float) -> float:
+    """Return for how long a call may still hold its slot, or, if that is over, when to look again."""
+    if call.started is None:
+        return hold_s
+    left = call.started + hold_s - time.perf_counter()
+    return left if left > 0 else hold_s
+
+
+async def _wait_for_event(ended: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, so long at most; `asyncio.wait` of a wrapped future does the same and costs half as much again."""
     timer = asyncio.get_running_loop().call_later(seconds, ended.set)
     try:
         await ended.wait()
     finally:
         timer.cancel()
+    # Set by the timer, or by a call that is done: whoever waits again looks at that first.
+    ended.clear()

@@ -104,7 +104,8 @@ def _option_values(value: ast.expr) -> Iterator[tuple[str | None, str]]:
         for key, inner in zip(value.keys, value.values, strict=True):
             place = ast.literal_eval(key) if key is not None else ""
             for own_option, word in _option_values(inner):
-                yield own_option, f"{place}={word}"
+                # Without a name: for all columns.
+                yield own_option, f"{place}={word}" if place != "" else word
     elif isinstance(value, ast.Call):
         # FeatureOptions(kind="categorical"), of one column.
         for keyword in value.keywords:

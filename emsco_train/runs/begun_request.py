@@ -10,15 +10,17 @@ from typing import Any, Final
 
 from emsco_runtime.support.files import replace_file
 from emsco_train.data.splits import Shares
+from emsco_train.data.thresholds import Threshold
+from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest
 
 __all__ = ["REQUEST_NAME", "BegunRequest"]
 
 REQUEST_NAME: Final = "request.json"
 # Where the arguments have other names than the fields.
-_ARGUMENTS: Final = {"group": "groups", "weight": "sample_weight"}
+_ARGUMENTS: Final = {"group": "groups", "thresholds": "threshold", "weight": "sample_weight"}
 # A resumed run may have others of these; data are compared by their content.
-_FREE: Final = frozenset({"paths", "thresholds", "jobs", "time_limit", "certify_uses"})
+_FREE: Final = frozenset({"paths", "jobs", "time_limit", "certify_uses"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +30,68 @@ class BegunRequest:
     Parameters
     ----------
     values
-        Argument -> its value, as Python writes it.
+        Argument -> its value, as JSON has it; nothing if that is not known.
     """
 
-    values: Mapping[str, str]
+    values: Mapping[str, Any]
 
     @classmethod
     def keep(cls, request: TrainRequest, work: Path) -> BegunRequest:
-        """Return what the run in a work folder was begun with: what is there, or this request, which is written there then."""
+        """Return what the run in a work folder was begun with; without checkpoints, that is this request, which is kept there."""
         path = work / REQUEST_NAME
-        if not path.exists():
-            with replace_file(path) as file:
+        if any(work.glob("checkpoint-*.json")):
+            return cls(_read(path))
+        try:
+            with replace_file(path, sync=True) as file:
                 file.write(json.dumps(dict(_values(request))).encode())
-        return cls(json.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise DesignError(f"{path} cannot be written: {error.strerror or error}. Check the space that is left") from error
+        return cls(_read(path))
 
     def differences(self, request: TrainRequest) -> list[str]:
         """Return the arguments of the begun run that another request has not, in backticks."""
-        asked = dict(_values(request))
-        return [f"`{name}={value}`" for name, value in self.values.items() if asked.get(name) != value]
+        asked = json.loads(json.dumps(dict(_values(request))))
+        return [
+            # What is off is left out.
+            f"`{name}={None if value is False else value!r}`"
+            for name, value in self.values.items()
+            if not _agree(name, value, asked.get(name))
+        ]
 
 
-def _values(record: Any) -> Iterator[tuple[str, str]]:
+def _read(path: Path) -> Mapping[str, Any]:
+    """Return what is kept in a file; nothing if it is damaged or of an earlier emsco: it only serves a message."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _values(record: Any) -> Iterator[tuple[str, Any]]:
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Shares):
-            yield field.name, repr(",".join(f"{share:g}" for share in astuple(value)))
+        name = _ARGUMENTS.get(field.name, field.name)
+        if field.name == "thresholds":
+            yield name, [_threshold_text(threshold) for threshold in value]
+        elif isinstance(value, Shares):
+            yield name, ",".join(f"{share:g}" for share in astuple(value))
         elif isinstance(value, frozenset):
-            yield field.name, repr(",".join(sorted(value)))
+            yield name, ",".join(sorted(value))
         elif is_dataclass(value):
             yield from _values(value)
         elif field.name not in _FREE:
-            yield _ARGUMENTS.get(field.name, field.name), repr(None if value in ((), {}) else value)
+            yield name, None if value in ((), {}) else dict(value) if isinstance(value, Mapping) else value
+
+
+def _threshold_text(threshold: Threshold) -> str:
+    if isinstance(threshold, Mapping):
+        return ",".join(f"{label}={number:g}" for label, number in threshold.items())
+    return f"{threshold:g}"
+
+
+def _agree(name: str, begun: Any, asked: Any) -> bool:
+    if name == "threshold" and isinstance(begun, list) and isinstance(asked, list):
+        # More of them, or fewer, do not change the searches that both have.
+        return all(one == other for one, other in zip(begun, asked, strict=False))
+    return bool(begun == asked)

@@ -565,71 +565,120 @@ def test_a_caller_that_is_cancelled_abandons_its_call() -> None:
     assert hanging.entered == 1
 
 
-def test_a_call_that_takes_long_lets_the_next_one_begin() -> None:
-    """It goes on without its slot, and gives its answer; a call that waits for a thread has no slot to give away."""
-    pool, hanging = AcquirerPool(1), HangingSource(7.0)
-
-    async def run() -> None:
-        long = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=0.02))
-        await asyncio.to_thread(wait_until, lambda: hanging.entered == 1, "it runs")
-        assert [await pool.call_async(len, "abc", timeout_s=60, hold_s=0.001) for _ in range(3)] == [3, 3, 3]
-        assert not long.done()
-        assert pool.counts.abandoned_ever == 0
-        hanging.release_event.set()
-        assert await long == 7.0
-
-    asyncio.run(run())
-    wait_until(lambda: pool.counts.threads <= 1, "the thread that is one too many ends")
-    assert pool.submit(len, "abc").result(5) == 3
-
-
-def test_a_call_after_a_long_one_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads are idle then, and the one that is too many leaves the call that it is woken for to the other."""
-    # When an idle thread would look for calls by itself.
+@pytest.fixture
+def single(monkeypatch: pytest.MonkeyPatch) -> Iterator[AcquirerPool]:
+    """Yield a pool of one thread whose idle threads stay, as in a service; afterwards no slot may be missing."""
     monkeypatch.setattr(pool_module, "_IDLE_S", 60.0)
-    pool, hanging = AcquirerPool(1), HangingSource(7.0)
-
-    async def run() -> None:
-        long = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=0.01))
-        await asyncio.to_thread(wait_until, lambda: hanging.entered == 1, "it runs")
-        assert await pool.call_async(len, "abc", timeout_s=60) == 3
-        hanging.release_event.set()
-        # The loop learns of the end only after the thread has become idle.
-        wait_until(lambda: hanging.ended == 1, "it ends")
-        time.sleep(0.05)
-        assert await long == 7.0
-        assert await pool.call_async(len, "abc", timeout_s=5) == 3
-
-    asyncio.run(run())
+    pool = AcquirerPool(1, max_abandoned=2)
+    yield pool
+    wait_until(lambda: pool.counts.threads <= 1 and pool._blocked == pool.counts.abandoned == 0, "all is as it was")
     pool.close()
 
 
-def test_no_more_calls_than_may_be_abandoned_run_without_a_slot() -> None:
-    """Of three that hang, one is let go and one holds the only slot; the third waits, and begins when one has ended."""
-    pool, hanging = AcquirerPool(1, max_abandoned=1), HangingSource(7.0)
+class Overlap:
+    """A call that notes how many of it run at the same time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, seconds: float) -> None:
+        """Take some time."""
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(seconds)
+        with self._lock:
+            self.now -= 1
+
+
+async def hold_up(pool: AcquirerPool, hanging: HangingSource, hold_s: float = 0.02) -> asyncio.Future[Any]:
+    """Begin a call that hangs."""
+    before = hanging.entered
+    long = asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=hold_s))
+    await asyncio.to_thread(wait_until, lambda: hanging.entered == before + 1, "it runs")
+    return long
+
+
+def test_a_call_that_takes_long_lets_the_next_one_begin(single: AcquirerPool) -> None:
+    """It goes on without its slot and gives its answer, meanwhile others run; after it, they run one at a time as before."""
+    hanging, overlap = HangingSource(7.0), Overlap()
 
     async def run() -> None:
-        calls = [asyncio.ensure_future(pool.call_async(hanging, None, timeout_s=60, hold_s=0.01)) for _ in range(3)]
-        await asyncio.to_thread(wait_until, lambda: hanging.entered == 2, "two run")
-        await asyncio.sleep(0.1)
-        assert (hanging.entered, pool.counts.waiting) == (2, 1)
+        long = await hold_up(single, hanging)
+        assert [await single.call_async(len, "abc", timeout_s=60) for _ in range(3)] == [3, 3, 3]
+        assert not long.done()
         hanging.release_event.set()
-        assert await asyncio.gather(*calls) == [7.0] * 3
+        # The loop learns of the end only after the thread has become idle, or ended.
+        wait_until(lambda: hanging.ended == 1, "it ends")
+        time.sleep(0.05)  # noqa: ASYNC251 - it is to be busy
+        assert await long == 7.0
+        assert await single.call_async(len, "abc", timeout_s=5) == 3
+        await asyncio.gather(*(single.call_async(overlap, 0.002, timeout_s=60) for _ in range(10)))
 
     asyncio.run(run())
-    wait_until(lambda: pool.counts.threads <= 1, "the thread that is one too many ends")
+    assert overlap.most == 1
+    assert single.counts.abandoned_ever == 0
 
 
-def test_a_long_call_that_is_too_late_is_abandoned_all_the_same() -> None:
+def test_short_calls_keep_their_slot_and_waiting_ones_have_none(single: AcquirerPool) -> None:
+    """Ten calls take turns, though most of them wait for longer than they would be let run."""
+    overlap = Overlap()
+
+    async def run() -> None:
+        await asyncio.gather(*(single.call_async(overlap, 0.02, timeout_s=60, hold_s=0.1) for _ in range(10)))
+
+    asyncio.run(run())
+    assert overlap.most == 1
+
+
+def test_long_calls_that_end_while_the_loop_is_busy_make_room_for_one(single: AcquirerPool) -> None:
+    """Whoever let them go learns of it later; their threads do not take further calls meanwhile."""
+    hanging, overlap = HangingSource(7.0), Overlap()
+
+    async def run() -> None:
+        long = [await hold_up(single, hanging) for _ in range(2)]
+        await asyncio.to_thread(wait_until, lambda: single._blocked == 2, "both are without a slot")
+        short = [single.submit(overlap, 0.005) for _ in range(8)]
+        hanging.release_event.set()
+        wait_until(lambda: all(call.done() for call in short), "all are done, and the loop has seen nothing yet")
+        assert await asyncio.gather(*long) == [7.0] * 2
+
+    asyncio.run(run())
+    assert overlap.most == 1
+
+
+def test_no_more_calls_than_may_be_abandoned_run_without_a_slot(single: AcquirerPool) -> None:
+    """Of four that hang, two are let go and one holds the only slot; the fourth waits, and begins when one has ended."""
+    hanging = HangingSource(7.0)
+
+    async def run() -> None:
+        calls = [asyncio.ensure_future(single.call_async(hanging, None, timeout_s=60, hold_s=0.01)) for _ in range(4)]
+        await asyncio.to_thread(wait_until, lambda: hanging.entered == 3, "three run")
+        await asyncio.sleep(0.1)
+        assert (hanging.entered, single.counts.waiting) == (3, 1)
+        hanging.release_event.set()
+        assert await asyncio.gather(*calls) == [7.0] * 4
+
+    asyncio.run(run())
+
+
+def test_a_long_call_that_is_too_late_is_abandoned_all_the_same(single: AcquirerPool) -> None:
     """Its slot was free before; when it has ended, the pool is as it was."""
-    pool, hanging = AcquirerPool(1), HangingSource()
+    hanging = HangingSource()
 
     async def run() -> None:
         with pytest.raises(TimeoutError):
-            await pool.call_async(hanging, None, timeout_s=0.1, hold_s=0.01)
-        assert pool.counts.abandoned == 1
-        assert await pool.call_async(len, "abc", timeout_s=60, hold_s=0.01) == 3
+            await single.call_async(hanging, None, timeout_s=0.1, hold_s=0.01)
+        assert (single.counts.abandoned, single._blocked) == (1, 0)
+        assert await single.call_async(len, "abc", timeout_s=60, hold_s=0.01) == 3
 
     asyncio.run(run())
     hanging.release_event.set()
-    wait_until(lambda: pool.counts.abandoned == 0 and pool.counts.threads <= 1, "the abandoned call ends")
+
+
+@pytest.mark.parametrize("hold_s", [0, -1.0, float("nan"), "1"])
+def test_the_time_of_a_slot_is_above_0(hold_s: Any) -> None:
+    """The loop would wait without a pause otherwise."""
+    with pytest.raises(InputError, match="hold_s: expected a number of seconds above 0"):
+        asyncio.run(AcquirerPool(1).call_async(len, "abc", timeout_s=60, hold_s=hold_s))

@@ -50,7 +50,8 @@ class ServiceSettings:
         Time for what is under way when the service stops.
     threads
         Messages that may take long at the same time, in each process: they are decided one after the other, and one that takes
-        long lets the next begin.
+        long lets the next begin. When as many have missed their deadline and are still being decided, others are marked ``error``
+        without waiting.
     dns
         Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
     processes
