@@ -33,7 +33,7 @@ from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Failed, NotDone, Walk, ends_item
 from emsco_runtime.sources.guard import UNGUARDED
-from emsco_runtime.sources.pool import AcquirerPool
+from emsco_runtime.sources.pool import AcquirerPool, CallScope
 
 __all__ = ["drive_async"]
 
@@ -81,6 +81,7 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     loop = asyncio.get_running_loop()
     semaphore = asyncio.Semaphore(limits.concurrency) if len(calls) > limits.concurrency else None
     stage_tasks = _StageTasks(calls, loop.create_future())
+    scope = CallScope(limits.deadline)
     inline: list[int] = []
     try:
         for place, call in enumerate(calls):
@@ -91,14 +92,19 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
             else:
                 guarded = GuardedCall(call, item)
                 in_turn = semaphore if call.is_async else None
-                made = _call_guarded(guarded, limits) if in_turn is None else _call_in_turn(guarded, limits, in_turn)
+                made = (
+                    _call_guarded(guarded, limits, scope) if in_turn is None else _call_in_turn(guarded, limits, scope, in_turn)
+                )
                 stage_tasks.add(loop.create_task(made), place)
         reply: Any = stage_tasks.outcomes
-        if _call_in_loop_thread(stage_tasks, inline, item, limits) and stage_tasks.remaining:
+        if _call_in_loop_thread(stage_tasks, inline, item, limits, scope) and stage_tasks.remaining:
             reply = await _wait_for_outcomes(stage_tasks, loop, limits.deadline)
     except BaseException:
+        # First: as in `pooled`.
+        scope.ended = True
         await cancel_and_wait(stage_tasks.tasks)
         raise
+    scope.ended = True
     if stage_tasks.remaining:
         await cancel_in_background(stage_tasks.tasks)
     return reply
@@ -141,7 +147,10 @@ class _StageTasks:
             return
         place = self.tasks[task]
         outcome = self.outcomes[place] = task.result()
-        if not self.remaining or ends_item(self.calls[place], outcome):
+        if outcome is NOT_DONE:
+            # The deadline came before there was a thread for it.
+            self.expire()
+        elif not self.remaining or ends_item(self.calls[place], outcome):
             self.waiter.set_result(None)
 
 
@@ -166,14 +175,14 @@ def _needs_task(call: Call, limits: Limits) -> bool:
     return call.is_async or limits.parallel or limits.deadline != math.inf or call.guard.timeout_s is not None
 
 
-def _call_in_loop_thread(stage_tasks: _StageTasks, places: Iterable[int], item: Any, limits: Limits) -> bool:
+def _call_in_loop_thread(stage_tasks: _StageTasks, places: Iterable[int], item: Any, limits: Limits, scope: CallScope) -> bool:
     """Make plain calls in this thread and in order; False if one failed that ends the item."""
     for place in places:
         guarded = GuardedCall(stage_tasks.calls[place], item)
         guarded.begin(blocking=False)
         if guarded.joined is not None:
             # It is under way elsewhere: waited for in a task, since the loop must go on.
-            stage_tasks.add(asyncio.get_running_loop().create_task(_call_guarded(guarded, limits)), place)
+            stage_tasks.add(asyncio.get_running_loop().create_task(_call_guarded(guarded, limits, scope)), place)
             continue
         outcome = stage_tasks.outcomes[place] = guarded.run()
         if ends_item(guarded.call, outcome):
@@ -181,12 +190,12 @@ def _call_in_loop_thread(stage_tasks: _StageTasks, places: Iterable[int], item: 
     return True
 
 
-async def _call_in_turn(guarded: GuardedCall, limits: Limits, semaphore: asyncio.Semaphore) -> Any:
+async def _call_in_turn(guarded: GuardedCall, limits: Limits, scope: CallScope, semaphore: asyncio.Semaphore) -> Any:
     async with semaphore:
-        return await _call_guarded(guarded, limits)
+        return await _call_guarded(guarded, limits, scope)
 
 
-async def _call_guarded(guarded: GuardedCall, limits: Limits) -> Any:
+async def _call_guarded(guarded: GuardedCall, limits: Limits, scope: CallScope) -> Any:
     """Make one call through its guard, or wait for one with the same key that is under way."""
     if guarded.joined is None:
         guarded.begin(blocking=False)
@@ -201,7 +210,7 @@ async def _call_guarded(guarded: GuardedCall, limits: Limits) -> Any:
         return guarded.outcome
     if guarded.call.is_async:
         return await _run_coroutine(guarded)
-    return await _run_in_pool(guarded, limits.pool) if _needs_task(guarded.call, limits) else guarded.run()
+    return await _run_in_pool(guarded, limits.pool, scope) if _needs_task(guarded.call, limits) else guarded.run()
 
 
 async def _run_coroutine(guarded: GuardedCall) -> Any:
@@ -226,8 +235,8 @@ async def _run_coroutine(guarded: GuardedCall) -> Any:
         raise
 
 
-async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool) -> Any:
-    guarded.submit(pool)
+async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool, scope: CallScope) -> Any:
+    guarded.submit(pool, scope)
     call = guarded.pool_call
     if call is None:
         return guarded.outcome
@@ -240,4 +249,4 @@ async def _run_in_pool(guarded: GuardedCall, pool: AcquirerPool) -> Any:
         pool.abandon(call)
         guarded.cancel()
         raise
-    return guarded.finish(call.result)
+    return guarded.finish_pool_call(call)

@@ -11,7 +11,7 @@ from emsco_runtime.engine.outcomes import reject_coroutine
 from emsco_runtime.engine.plan import Call
 from emsco_runtime.engine.walk import NOT_DONE, Failed
 from emsco_runtime.sources.guard import CallTicket, JoinedCall
-from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull
+from emsco_runtime.sources.pool import AcquirerPool, CallScope, PoolCall, PoolFull
 
 __all__ = ["GuardedCall"]
 
@@ -78,18 +78,31 @@ class GuardedCall:
         """Make the call in this thread unless it has an outcome, and return the outcome."""
         return self.outcome if self.ticket is _NO_TICKET else self.finish(self._runner(), self.item)
 
-    def submit(self, pool: AcquirerPool) -> None:
+    def submit(self, pool: AcquirerPool, scope: CallScope) -> None:
         """Make the call in a pool unless it has an outcome or joined another; it fails if the pool is full."""
         if self.ticket is _NO_TICKET:
             return
         try:
-            self.pool_call = pool.submit(self._runner(), self.item)
+            self.pool_call = pool.submit(self._runner(), self.item, scope)
         except PoolFull as error:
-            self.cancel()
-            self.outcome = Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
+            self._refuse(error)
         except BaseException:
             self.cancel()
             raise
+
+    def _refuse(self, error: BaseException | None) -> None:
+        self.cancel()
+        self.outcome = Failed(ValueFault("refused", f"the pool takes no more calls: {error}"))
+
+    def finish_pool_call(self, call: PoolCall) -> Any:
+        """End the call as it ended in the pool, and return its outcome; `NOT_DONE` if it was given up before it began."""
+        if call.cancelled():
+            self.cancel()
+        elif call.was_refused:
+            self._refuse(call.exception())
+        else:
+            return self.finish(call.result)
+        return self.outcome
 
     def finish(self, result: Callable[..., Any], *arguments: Any) -> Any:
         """End the call as `result(*arguments)` does: return its outcome, which is `Failed` if it raises."""

@@ -30,6 +30,7 @@ from emsco_runtime.driving.timeouts import wait_for_call
 from emsco_runtime.engine.plan import AcquireRequest, Call
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.engine.walk import NOT_DONE, Expired, Walk, ends_item
+from emsco_runtime.sources.pool import CallScope
 
 __all__ = ["call_for_each", "call_with_limits", "drive_pooled"]
 
@@ -55,10 +56,10 @@ def _acquire(request: AcquireRequest, item: Any, limits: Limits) -> Any:
 
 def call_with_limits(call: Call, item: Any, limits: Limits) -> Any:
     """Make one call within its limits; `NOT_DONE` if the deadline came first."""
-    guarded = GuardedCall(call, item)
+    guarded, scope = GuardedCall(call, item), CallScope(limits.deadline)
     try:
-        _begin(guarded, limits)
-        return _wait_for_outcome(guarded, limits)
+        _begin(guarded, limits, scope)
+        return _wait_for_outcome(guarded, limits, scope)
     finally:
         _abandon(guarded, limits)
 
@@ -67,39 +68,43 @@ def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]
     """Make one call per item, each as `call_with_limits` does; at the same time where the limits say so."""
     if not limits.parallel:
         return [call_with_limits(call, item, limits) for item in items]
-    with _begun([(call, item) for item in items], limits) as begun:
-        return [_wait_for_outcome(guarded, limits) for guarded in begun]
+    scope = CallScope(limits.deadline)
+    with _begun([(call, item) for item in items], limits, scope) as begun:
+        return [_wait_for_outcome(guarded, limits, scope) for guarded in begun]
 
 
 def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     outcomes: list[Any] = []
-    with _begun([(call, item) for call in calls], limits) as begun:
+    scope = CallScope(limits.deadline)
+    with _begun([(call, item) for call in calls], limits, scope) as begun:
         for guarded in begun:
             # After the deadline this does not wait: calls that have ended by then count.
-            outcomes.append(_wait_for_outcome(guarded, limits))
+            outcomes.append(_wait_for_outcome(guarded, limits, scope))
             if ends_item(guarded.call, outcomes[-1]):
                 break
     return Expired(outcomes) if any(outcome is NOT_DONE for outcome in outcomes) else outcomes
 
 
 @contextlib.contextmanager
-def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits) -> Iterator[list[GuardedCall]]:
+def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits, scope: CallScope) -> Iterator[list[GuardedCall]]:
     """Begin calls; those that have not ended by the end of the block are abandoned."""
     begun = [GuardedCall(call, item) for call, item in calls]
     try:
         for guarded in begun:
-            _begin(guarded, limits)
+            _begin(guarded, limits, scope)
         yield begun
     finally:
+        # First: each that is abandoned leaves its thread to one that waits, which is not to begin now.
+        scope.ended = True
         for guarded in begun:
             _abandon(guarded, limits)
 
 
-def _begin(guarded: GuardedCall, limits: Limits) -> None:
+def _begin(guarded: GuardedCall, limits: Limits, scope: CallScope) -> None:
     if time.perf_counter() < limits.deadline:
         guarded.begin(blocking=True)
         if limits.parallel or limits.deadline != math.inf or guarded.call.guard.timeout_s is not None:
-            guarded.submit(limits.pool)
+            guarded.submit(limits.pool, scope)
 
 
 def _abandon(guarded: GuardedCall, limits: Limits) -> None:
@@ -107,14 +112,14 @@ def _abandon(guarded: GuardedCall, limits: Limits) -> None:
     call = guarded.pool_call
     if guarded.outcome is not NOT_DONE or call is None:
         return
-    if call.done() and isinstance(call.exception(), Exception | None):
-        guarded.finish(call.result)
+    if call.done() and (call.cancelled() or isinstance(call.exception(), Exception | None)):
+        guarded.finish_pool_call(call)
     else:
         limits.pool.abandon(call)
         guarded.cancel()
 
 
-def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
+def _wait_for_outcome(guarded: GuardedCall, limits: Limits, scope: CallScope) -> Any:
     """Wait for a call that was begun, and end it; `NOT_DONE` if the deadline comes first."""
     timeout_s = guarded.call.guard.timeout_s
     while (joined := guarded.joined) is not None:
@@ -124,11 +129,11 @@ def _wait_for_outcome(guarded: GuardedCall, limits: Limits) -> Any:
         if ended_by == "timeout":
             return guarded.time_out()
         if guarded.finish_joined(joined) is NOT_DONE:
-            _begin(guarded, limits)
+            _begin(guarded, limits, scope)
     if guarded.pool_call is None:
         return guarded.run()
     ended_by = wait_for_call(guarded.pool_call, timeout_s, limits.deadline)
     if ended_by == "timeout":
         limits.pool.abandon(guarded.pool_call)
         return guarded.time_out()
-    return guarded.finish(guarded.pool_call.result) if ended_by == "done" else NOT_DONE
+    return guarded.finish_pool_call(guarded.pool_call) if ended_by == "done" else NOT_DONE

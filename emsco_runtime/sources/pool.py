@@ -1,8 +1,9 @@
 """`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run in parallel and time-outs can end the wait.
 
 A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: its result is discarded and a new
-thread takes its place, up to `max_abandoned` of them. Beyond that new calls are refused at once, with the kind "refused", until
-abandoned ones end. The threads are daemons: one that hangs does not keep the process from ending.
+thread takes its place, up to `max_abandoned` of them. Beyond that calls are refused at once, new ones and those that wait for a
+thread, with the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from
+ending.
 
 A call may decide with a cascade that uses the same pool. While it waits for the calls of that decision its slot is free for
 another one, so that nested decisions do not deadlock, however few threads there are; their calls go first.
@@ -16,18 +17,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from emsco_runtime.support.arguments import check_count, check_seconds
 from emsco_runtime.support.done_event import make_done_event
 from emsco_runtime.support.fork import PickledBySettings
 
-__all__ = ["AcquirerPool", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
+__all__ = ["AcquirerPool", "CallScope", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
 
 _IDLE_S = 30.0
 
@@ -45,14 +48,37 @@ class PoolCounts(NamedTuple):
     abandoned_ever: int
 
 
+@dataclass(slots=True, eq=False)
+class CallScope:
+    """Calls that are wanted together, to a deadline by `time.perf_counter`, or until whoever submitted them has ended.
+
+    Those that still wait for a thread by then are not begun: a thread may be free at the moment in which they are given up.
+    """
+
+    deadline: float = math.inf
+    ended: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether no call of it is to begin any more."""
+        return self.ended or time.perf_counter() >= self.deadline
+
+
 class PoolCall(Future[Any]):
     """One call in a pool, or without a pool: then its caller runs it."""
 
-    def __init__(self, function: Callable[[Any], Any], item: Any, pool: AcquirerPool | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        item: Any,
+        pool: AcquirerPool | None = None,
+        scope: CallScope | None = None,
+    ) -> None:
         super().__init__()
         self.function = function
         self.item = item
         self.pool = pool
+        self.scope = scope
         # The call inside which this one was submitted.
         self.parent = _current_call.get()
         # How many waits for other calls are running inside it.
@@ -79,6 +105,11 @@ class PoolCall(Future[Any]):
         finally:
             # The call keeps its context, which must not keep the call.
             _current_call.reset(token)
+
+    @property
+    def was_refused(self) -> bool:
+        """Return whether it ended without a thread, since too many calls were abandoned while it waited."""
+        return self.started is None and self.done() and not self.cancelled()
 
     def is_nested_in(self, pool: AcquirerPool) -> bool:
         """Return whether it was submitted from inside a call of this pool."""
@@ -157,18 +188,18 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             self._close_count += 1
             self._condition.notify_all()
 
-    def submit(self, function: Callable[[Any], Any], item: Any) -> PoolCall:
-        """Submit a call.
+    def submit(self, function: Callable[[Any], Any], item: Any, scope: CallScope | None = None) -> PoolCall:
+        """Submit a call. One that waits for a thread is cancelled if its scope is over, and raises `PoolFull` if it is refused.
 
         Raises
         ------
         PoolFull
             If too many abandoned calls still run, or no thread can be started.
         """
-        call = PoolCall(function, item, self)
+        call = PoolCall(function, item, self, scope)
         with self._condition:
             if self._abandoned and self._abandoned >= self._max_abandoned:
-                raise PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
+                raise self._make_full_error()
             if call.is_nested_in(self):
                 # First: otherwise those before it might all start, and wait for calls behind them.
                 self._waiting.appendleft(call)
@@ -243,9 +274,15 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             call.abandoned = True
             self._abandoned += 1
             self._abandoned_ever += 1
+            if self._abandoned >= self._max_abandoned:
+                while self._waiting:
+                    self._waiting.popleft().set_exception(self._make_full_error())
             # Its slot is free for waiting calls; where the system starts no thread, the existing ones will do.
             with contextlib.suppress(RuntimeError):
                 self._wake_or_start_thread()
+
+    def _make_full_error(self) -> PoolFull:
+        return PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
 
     def release_slot(self, call: PoolCall) -> bool:
         """Note that a call waits for another one: its slot is free meanwhile; False if it has ended and has no slot."""
@@ -317,6 +354,8 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             while self._active <= self._max_threads:
                 while self._waiting:
                     call = self._waiting.popleft()
+                    if call.scope is not None and call.scope.is_over:
+                        call.cancel()
                     if call.set_running_or_notify_cancel():
                         return call
                 if self._close_count != close_count:
