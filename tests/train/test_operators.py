@@ -12,14 +12,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from emsco_train.designs.chromosome import DesignSpace, compress, stage_counts
-from emsco_train.search.genetic.operators import (
-    crossover,
-    increase_probability,
-    initial_population,
-    mutate,
-    select,
-    stage_probabilities,
-)
+from emsco_train.search.genetic.operators import crossover, initial_population, mutate, select, stage_probabilities
 
 FIGURE = Path(__file__).parents[3] / "shared" / "paper" / "mutation_figure.csv"
 
@@ -32,6 +25,12 @@ def rng(seed: int = 0) -> np.random.Generator:
 def genes(*rows: list[int]) -> np.ndarray:
     """Return a population."""
     return np.array(rows, dtype=np.int8)
+
+
+def increase_probability(n: int, mutation: float, beta: float, stages: int) -> float:
+    """Return the chance that mutation adds a stage (the paper's P_incr), by the table that mutation draws from."""
+    new_stage = 1.0 - stage_probabilities(stages + 1, beta)[stages, stages - 1]
+    return float(1.0 - (1.0 - mutation * new_stage) ** n)
 
 
 @pytest.mark.skipif(not FIGURE.exists(), reason="the published figure's points are not at hand")

@@ -13,30 +13,13 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.chromosome import DesignSpace, Indices, Population, stage_counts
 
-__all__ = ["crossover", "increase_probability", "initial_population", "mutate", "select", "stage_probabilities"]
+__all__ = ["crossover", "initial_population", "mutate", "select", "stage_probabilities"]
 
 # The paper gives no rate for the first population; its authors use this one.
 _INITIAL_RATE = 0.5
 _MAX_REDRAWS = 200
 # Most features of a random design of the first generation, where features may be left out.
 _MAX_DRAWN = 64
-
-
-def _new_stage_probability(beta: float, stages: int) -> float:
-    """Return the chance that a redrawn gene opens a new stage: P(gene <- |Q|)."""
-    # beta Gamma(|Q|+1) Gamma(beta) / Gamma(|Q|+beta+1), with the common factors of the Gammas cancelled.
-    return math.prod(stage / (beta + stage) for stage in range(1, stages + 1))
-
-
-def increase_probability(n: int, mutation: float, beta: float, stages: int) -> float:
-    """Return the chance that mutation adds a stage where there are `stages`, fewer than the most allowed (the paper's P_incr).
-
-    Examples
-    --------
-    >>> round(increase_probability(15, 0.1, 1.0, 2), 12)
-    0.398616999358
-    """
-    return -math.expm1(n * math.log1p(-mutation * _new_stage_probability(beta, stages)))
 
 
 def stage_probabilities(max_stages: int, beta: float) -> Floats:
