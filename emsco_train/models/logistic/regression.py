@@ -4,7 +4,6 @@ The loss is scikit-learn's: sum of weighted log-losses + ||coef||^2 / (2 C), the
 search, export and verification. A model that did not converge is an error, never a result.
 
 A set's coefficients depend on the problem and the set alone: not on the batch, the number of threads, or what was fitted before.
-Only a `start` given by the caller changes them, within the tolerance.
 """
 
 from __future__ import annotations
@@ -152,19 +151,17 @@ class LogisticProblem:
         with self._stop.stoppable():
             self._anchor = _make_anchor(self._rows, intercepts_of_shares(share))
 
-    def fit(self, columns: Mask, start: LogisticBatch | None = None, *, workers: int = 1) -> LogisticBatch:
+    def fit(self, columns: Mask, *, workers: int = 1) -> LogisticBatch:
         """Fit feature sets, given by their columns [sets, columns]; a set that does not converge raises `FitError`.
 
-        Each fit starts near the model of all columns, or at `start`: the model of a set that differs in one column saves about a
-        fifth of the time; one that differs in six costs some. The result is the same to the last bit for any number of threads.
+        Each fit starts near the model of all columns. The result is the same to the last bit for any number of threads.
 
         A set in which weights have a sign that they may not have is fitted again without the worse half of these columns, which
         then weigh 0, until there is none.
         """
-        batch = self._fit_freely(columns, start, workers)
-        return keep_signs(batch, self._signs, lambda sets: self._fit_freely(sets, None, workers))
+        return keep_signs(self._fit_freely(columns, workers), self._signs, lambda sets: self._fit_freely(sets, workers))
 
-    def _fit_freely(self, columns: Mask, start: LogisticBatch | None, workers: int) -> LogisticBatch:
+    def _fit_freely(self, columns: Mask, workers: int) -> LogisticBatch:
         """Fit sets with weights of any sign."""
         sets = np.ascontiguousarray(columns, dtype=np.bool_)
         if sets.ndim != 2 or sets.shape[1] != self.columns:
@@ -172,11 +169,8 @@ class LogisticProblem:
         logits = self._rows.targets.shape[1]
         order = self._order
         table = np.zeros((len(sets), logits, 1 + self.columns))
-        if start is not None:
-            table[:, :, 0] = start.intercept
-            table[:, :, 1:] = start.coef[:, :, order]
         passes = np.zeros(len(sets), dtype=np.intp)
-        ordered, warm = np.ascontiguousarray(sets[:, order]), start is not None
+        ordered, warm = np.ascontiguousarray(sets[:, order]), False
 
         def work(part: slice) -> None:
             fit_sets(self._rows, self._anchor, ordered[part], warm, _TOLERANCE, table[part], passes[part])
