@@ -212,11 +212,6 @@ class GeneEvaluator:
         return self.evaluator.items
 
     @property
-    def rows(self) -> int:
-        """Number of items, or of their units."""
-        return self.evaluator.rows
-
-    @property
     def batch_seconds(self) -> float:
         """Seconds that the designs evaluated at a time should take."""
         return self.evaluator.batch_seconds
