@@ -28,7 +28,6 @@ _OTHER_OPTION_NAMES = {
     "drop_labels": "drop-label",
     "groups": "group-column",
     "kinds": "kind",
-    "max_seconds": "time-limit",
     "method": "search",
     "min_accuracy_of": "min-accuracy",
     "pinned": "pin",

@@ -77,9 +77,8 @@ def search_exactly(
     if work.seconds_estimate > max_seconds:
         designs = pluralize(work.designs, "design")
         detail = f"{designs} would take about {work.seconds_estimate:,.3g} s, {max_seconds:,.3g} s are allowed"
-        longer = "max_seconds" if limit.seconds is None else "time_limit"
         raise DesignError(
-            f"the exact search is too large: {detail}. Lower `max_stages`, raise `{longer}`, or use `search='evolve'`"
+            f"the exact search is too large: {detail}. Lower `max_stages`, raise `time_limit`, or use `search='evolve'`"
         )
     from emsco_train.search.exact.exact_front import enumerate_front  # noqa: PLC0415 - loads compiled code that a genetic search never needs
 

@@ -256,7 +256,6 @@ def run_exhaustive(
     *,
     ties: Literal["count", "all"] = "count",
     max_designs: int = 100_000,
-    max_seconds: float = MAX_SECONDS,
     time_limit: float | None = None,
     jobs: int | None = None,
     on_progress: OnStep | None = None,
@@ -265,12 +264,11 @@ def run_exhaustive(
 ) -> Outcome:
     """Search designs exactly: every non-dominated one, and how many are tied with it.
 
-    Of the settings, stages, exclusion, pins and constraints are used. A search that is estimated to take more than `max_seconds`
-    (without the fits) is refused. For the other parameters see `exhaustive`, and for the last two `run_evolve`. Ctrl-C raises
-    KeyboardInterrupt at any time: only the fits are kept, in the workbench.
+    Of the settings, stages, exclusion, pins and constraints are used. For the parameters see `exhaustive`, and for the last two
+    `run_evolve`. Ctrl-C raises KeyboardInterrupt at any time: only the fits are kept, in the workbench.
     """
     limit, workers, chosen = TimeLimit.of(time_limit), worker_count(jobs), settings or Settings()
-    allowed = max_seconds if limit.seconds is None else limit.seconds
+    allowed = MAX_SECONDS if limit.seconds is None else limit.seconds
     genes = choose_exact_genes(problem, chosen, allowed)
     bench = workbench or Workbench(problem, jobs=workers)
     with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):

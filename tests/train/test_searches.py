@@ -232,7 +232,7 @@ def test_unknown_methods_and_hopeless_searches_are_refused() -> None:
     with pytest.raises(DesignError, match="search is 'magic'"):
         run_search(problem, method="magic")  # type: ignore[arg-type]
     with pytest.raises(DesignError, match=r"the exact search is too large: .* designs would take about"):
-        run_exhaustive(problem, Settings(max_stages=8), max_seconds=60)
+        run_exhaustive(problem, Settings(max_stages=8), time_limit=60)
 
 
 def test_polish_finds_what_the_generations_missed() -> None:
