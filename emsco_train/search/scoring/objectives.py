@@ -80,14 +80,13 @@ class Objectives:
         """Mean cost of a row in the user's unit (g3*)."""
         return self.cost / (self.rows * self.scale)
 
-    def cost_ratio(self, cheapest: int | None = None) -> Floats:
-        """Return the cheapest cost (None: of these designs) by each cost, both with the offset: in (0, 1] (g3)."""
-        least = self.cost.min() if cheapest is None else cheapest
-        return np.asarray((least + self.offset) / (self.cost + self.offset), dtype=np.float64)
+    def cost_ratio(self) -> Floats:
+        """Return the cheapest cost of these designs by each cost, both with the offset: in (0, 1] (g3)."""
+        return np.asarray((self.cost.min() + self.offset) / (self.cost + self.offset), dtype=np.float64)
 
-    def performance(self, cheapest: int | None = None) -> Floats:
+    def performance(self) -> Floats:
         """Return the Euclidean norm of coverage, accuracy and cost ratio (E)."""
-        squares: Floats = self.coverage**2 + self.accuracy**2 + self.cost_ratio(cheapest) ** 2
+        squares: Floats = self.coverage**2 + self.accuracy**2 + self.cost_ratio() ** 2
         return np.sqrt(squares)
 
     def vectors(self) -> Counts:
