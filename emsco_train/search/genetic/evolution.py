@@ -87,8 +87,6 @@ class Evolution:
         Why it ended: a halting rule ("generations", "patience", "elite": nothing but elite is left), "single" (there is only
         one design), "time", or "interrupted". The last two keep the last complete generation; where the first one was still
         being evaluated, the designs of it that were.
-    elapsed_s
-        Seconds that it took, those before a resumption included.
     """
 
     chromosomes: Population
@@ -100,7 +98,6 @@ class Evolution:
     generations: int
     stopped: StopReason
     evaluations: int
-    elapsed_s: float
 
 
 def evolve_population(
@@ -127,7 +124,7 @@ def evolve_population(
     checked, limit = check_seed(seed), check_time_limit(time_limit)
     algorithm = GeneticAlgorithm.of(evaluator, settings, checked)
     if algorithm.space.is_single:
-        return _result(algorithm.first_generation(), "single", time.monotonic() - started)
+        return _result(algorithm.first_generation(), "single")
     deadline = None if limit is None else started + limit
     batched = BatchedEvaluator(evaluator, deadline)
     checkpoint = None if checkpoints is None else checkpoints.load(algorithm.settings.digest(), checked)
@@ -139,10 +136,10 @@ def evolve_population(
         state = _first_state(algorithm, batched, checkpoint, seeds, on_step)
     except EvaluationInterrupted as interruption:
         partial = _partial_state(algorithm, interruption, checkpoint, seeds)
-        return _result(partial, interruption.reason, run.elapsed_s())
+        return _result(partial, interruption.reason)
     state, stopped = run.advance(state, resumed=checkpoint is not None)
     run.save(state)
-    return _result(state, stopped, run.elapsed_s())
+    return _result(state, stopped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +260,7 @@ def _partial_state(
     return algorithm.restore_generation(number, population, evaluations=count)
 
 
-def _result(state: GenerationState, stopped: StopReason, elapsed_s: float) -> Evolution:
+def _result(state: GenerationState, stopped: StopReason) -> Evolution:
     ranking = state.ranking
     kept = ranking.order[: ranking.front if ranking.feasible else 0]
     return Evolution(
@@ -276,5 +273,4 @@ def _result(state: GenerationState, stopped: StopReason, elapsed_s: float) -> Ev
         generations=state.number,
         stopped=stopped,
         evaluations=state.evaluations,
-        elapsed_s=elapsed_s,
     )
