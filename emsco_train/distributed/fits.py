@@ -15,10 +15,7 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.distributed.part_rows import PartRows
 from emsco_train.distributed.partitions import Partitions, Sums
-from emsco_train.models.logistic.loss import evaluate_loss
-from emsco_train.models.logistic.newton import Anchor, build_hessian
-from emsco_train.models.logistic.regression import LogisticBatch, check_converged, intercepts_of_shares, keep_signs
-from emsco_train.models.logistic.set_kernels import begin_set
+from emsco_train.models.logistic.regression import LogisticBatch, check_converged, expand_loss, intercepts_of_shares, keep_signs
 from emsco_train.support.stop_flag import FitStopped, StopFlag
 
 __all__ = ["PartitionedLogistic"]
@@ -221,23 +218,14 @@ def _expand_sets(part: PartRows, points: _Points) -> Sums:
     if not len(part.train_codes):
         return Sums((np.zeros(int((logits * widths).sum())), np.zeros(int(((logits * widths) ** 2).sum()))))
     rows, order = part.fit_rows
-    size = logits * points.table.shape[2]
-    # The loss is evaluated where it is asked for: nothing of the anchor is used.
-    nowhere = Anchor(np.zeros(logits), np.zeros(size), np.zeros((0, 0)), np.zeros(size))
     slopes, hessians = [], []
     for members, table in zip(points.columns, points.table, strict=True):
         ordered = np.ascontiguousarray(np.concatenate([table[:, :1], table[:, 1:][:, order]], axis=1))
-        chosen = np.ascontiguousarray(members[order])
-        columns, column_set, state = begin_set(rows, nowhere, chosen, True, ordered)  # noqa: FBT003 - a start is given
-        parameters = ordered[:, np.concatenate([[0], 1 + columns])].ravel()
-        evaluate_loss(rows, column_set, parameters, state.before, state.after, state.probabilities, state.slope)
-        build_hessian(rows, column_set, state, 2)
-        lower = np.tril(state.hessian)
-        whole = lower + np.tril(lower, -1).T
+        columns, slope, hessian = expand_loss(rows, np.ascontiguousarray(members[order]), ordered)
         # From the order in which this partition has its columns to that of all.
         width = 1 + len(columns)
         places = np.concatenate([[0], 1 + np.argsort(order[columns])])
         index = (np.arange(logits)[:, None] * width + places).ravel()
-        slopes.append(state.slope[index])
-        hessians.append(whole[np.ix_(index, index)].ravel())
+        slopes.append(slope[index])
+        hessians.append(hessian[np.ix_(index, index)].ravel())
     return Sums((np.concatenate(slopes), np.concatenate(hessians)))

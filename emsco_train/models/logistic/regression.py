@@ -32,6 +32,7 @@ __all__ = [
     "TopLabels",
     "arrange_rows",
     "check_converged",
+    "expand_loss",
     "intercepts_of_shares",
     "keep_signs",
     "softmax",
@@ -277,31 +278,31 @@ def _make_anchor(rows: TrainingRows, intercepts: Floats) -> Anchor:
     columns = rows.blocks.shape[1] + rows.runs.n_categories
     intercepts_only = np.zeros((len(intercepts), 1 + columns))
     intercepts_only[:, 0] = intercepts
-    near = _expand_at(rows, intercepts, intercepts_only.ravel(), None)
+    near = _expand_at(rows, intercepts, intercepts_only, None)
     table, passes = np.zeros((1, *intercepts_only.shape)), np.zeros(1, dtype=np.intp)
     every = np.ones((1, columns), dtype=np.bool_)
     fit_sets(rows, near, every, False, _TOLERANCE, table, passes)  # noqa: FBT003 - no warm start
-    return _expand_at(rows, intercepts, table.ravel(), near) if passes[0] > 0 else near
+    return _expand_at(rows, intercepts, table[0], near) if passes[0] > 0 else near
 
 
-def _expand_at(rows: TrainingRows, intercepts: Floats, parameters: Floats, intercepts_only: Anchor | None) -> Anchor:
-    slope, hessian = _expand_loss(rows, intercepts, parameters)
+def _expand_at(rows: TrainingRows, intercepts: Floats, table: Floats, intercepts_only: Anchor | None) -> Anchor:
+    _, slope, hessian = expand_loss(rows, np.ones(table.shape[1] - 1, dtype=np.bool_), table)
     # Values near the largest float overflow here; the fits of the sets that have them raise.
     with np.errstate(over="ignore", invalid="ignore"):
-        target = hessian @ parameters - slope
+        target = hessian @ table.ravel() - slope
     return Anchor(intercepts, slope if intercepts_only is None else intercepts_only.slope, hessian, target)
 
 
-def _expand_loss(rows: TrainingRows, intercepts: Floats, parameters: Floats) -> tuple[Floats, Floats]:
-    """Return slope [size] and Hessian [size, size] of the loss on all columns at these parameters [size]."""
-    size, logits = len(parameters), len(intercepts)
-    nowhere = Anchor(intercepts, np.zeros(size), np.zeros((size, size)), np.zeros(size))
-    every = np.ones(size // logits - 1, dtype=np.bool_)
-    _, column_set, state = begin_set(rows, nowhere, every, True, parameters.reshape(logits, -1))  # noqa: FBT003 - a start is given
+def expand_loss(rows: TrainingRows, members: Mask, table: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return the columns of a set, and slope and Hessian of its loss at the parameters in `table` [logits, 1 + all columns]."""
+    # The loss is evaluated where it is asked for: nothing of the anchor is used.
+    nowhere = Anchor(np.zeros(len(table)), np.zeros(table.size), np.zeros((0, 0)), np.zeros(table.size))
+    columns, column_set, state = begin_set(rows, nowhere, members, True, table)  # noqa: FBT003 - a start is given
+    parameters = table[:, np.concatenate([[0], 1 + columns])].ravel()
     evaluate_loss(rows, column_set, parameters, state.before, state.after, state.probabilities, state.slope)
     build_hessian(rows, column_set, state, 2)
     lower = np.tril(state.hessian)
-    return state.slope, lower + np.tril(lower, -1).T
+    return columns, state.slope, lower + np.tril(lower, -1).T
 
 
 def _worse_half(agreement: Floats) -> Mask:
