@@ -20,7 +20,7 @@ from emsco_train.data.stage_settings import StageSettings
 from emsco_train.errors import DesignError
 from emsco_train.models.cascade_model import CascadeFitter
 from emsco_train.models.stage_model import StageFitter
-from emsco_train.search.greedy import GreedyPaths
+from emsco_train.search.greedy import GreedyPaths, PathRule
 from emsco_train.support.numbers import is_number
 
 __all__ = ["GreedyOrder", "StaticSelection", "order_by_gain", "select_within"]
@@ -87,4 +87,4 @@ def _greedy_sets(problem: Problem) -> Iterator[Mask]:
     settings = problem.settings if problem.settings.is_logistic else StageSettings()
     fitter = StageFitter(rows.encoded, rows.target, labels, None, settings, rows.encoder.one_hot_groups)
     paths = GreedyPaths.of(problem, CostUnits.of(problem.meter, problem.names), fitter)
-    yield from paths.path(np.zeros(len(problem.names), dtype=np.bool_), None, 1.0)
+    yield from paths.walk(np.zeros(len(problem.names), dtype=np.bool_), [PathRule(None, 1.0)])

@@ -78,10 +78,6 @@ class GreedyPaths:
         """Return the paths of the rows that fit the first part of a problem; the fitter is one of logistic regressions."""
         return cls(problem.parts[0].fitted.encoder.widths, units, _RowsHere(problem, fitter))
 
-    def path(self, start: Mask, thresholds: Sequence[float] | None, price_power: float) -> Iterator[Mask]:
-        """Yield the sets of one path, as `walk` does."""
-        return self.walk(start, [PathRule(thresholds, price_power)])
-
     def walk(self, start: Mask, rules: Sequence[PathRule]) -> Iterator[Mask]:
         """Yield the sets of paths from a set of features (none, or the pinned ones) to that of all, side by side.
 

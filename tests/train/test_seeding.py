@@ -17,6 +17,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.chromosome import DesignSpace
 from emsco_train.designs.genes import Genes
 from emsco_train.search import seeding
+from emsco_train.search.greedy import PathRule
 from emsco_train.search.searches import run_evolve
 from emsco_train.search.seeding import fit_start, seed_designs
 from emsco_train.search.settings import Settings
@@ -35,7 +36,7 @@ def wide_problem(columns: int = 60, rows: int = 1_500) -> tuple[Problem, set[int
 def path_of(problem: Problem, start: np.ndarray, **options: object) -> list[np.ndarray]:
     """Return the sets of one path."""
     bench = Workbench(problem)
-    return list(bench.greedy_paths().path(start, **options))  # type: ignore[arg-type]
+    return list(bench.greedy_paths().walk(start, [PathRule(**options)]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("thresholds", [None, (0.9, 0.9)])
