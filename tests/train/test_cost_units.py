@@ -16,9 +16,9 @@ from hypothesis import given, strategies as st
 from emsco_runtime.bundle.meter import Meter
 from emsco_train.costs.total import total_cost
 from emsco_train.costs.units import CostUnits
+from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.data.stage_settings import StageSettings
 from emsco_train.search import workbench
-from emsco_train.search.scoring.objectives import MAX_ROWS
 
 NAMES = ("a", "b", "c", "d")
 written = st.decimals(0, 1000, places=3).map(float) | st.sampled_from([0.1, 0.2, 0.3, 86.3, 41.59, 1e-6])
@@ -71,9 +71,9 @@ def test_equal_costs_are_equal_whatever_the_order() -> None:
 @pytest.mark.parametrize("price", [math.pi, 1 / 3, 2.5])
 def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 67 million rows, of which none is accepted, the summed cost of a design is right and does not overflow."""
-    words = MAX_ROWS // 64
+    words = MAX_UNITS // 64
     bits = SimpleNamespace(
-        items=MAX_ROWS,
+        items=MAX_UNITS,
         locate=lambda sets: np.zeros(len(sets), dtype=np.int64),
         confident=lambda threshold: np.zeros((1, words), dtype=np.uint64),
         right=lambda threshold: np.zeros((1, words), dtype=np.uint64),
@@ -81,7 +81,7 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)
     validation: Any = MagicMock(target=np.zeros(0, dtype=np.intp), units=None, weights=None, groups=None)
-    validation.__len__.return_value = MAX_ROWS
+    validation.__len__.return_value = MAX_UNITS
     settings = StageSettings()
     problem: Any = SimpleNamespace(
         meter=Meter({"a": price}, {}, {}),

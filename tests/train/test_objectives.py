@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.errors import DataError
-from emsco_train.search.scoring.objectives import MAX_ROWS, Objectives
+from emsco_train.search.scoring.objectives import Objectives
 
 
 def make_objectives(*rows: tuple[int, int, int], total: int = 100, offset: float = 0.0, scale: float = 1.0) -> Objectives:
@@ -39,7 +40,7 @@ def test_free_designs_need_the_offset() -> None:
         make_objectives((1, 1, 0))
 
 
-@pytest.mark.parametrize("rows", [0, MAX_ROWS + 1])
+@pytest.mark.parametrize("rows", [0, MAX_UNITS + 1])
 def test_rows_within_exactness(rows: int) -> None:
     """Beyond the limit two accuracies could fall together."""
     with pytest.raises(DataError, match=f"{rows} validation rows"):
@@ -49,9 +50,9 @@ def test_rows_within_exactness(rows: int) -> None:
 @given(st.data())
 def test_accuracy_orders_exactly(data: st.DataObject) -> None:
     """Floats compare as the fractions do, up to the limit of rows."""
-    bottom = data.draw(st.tuples(st.integers(1, MAX_ROWS), st.integers(1, MAX_ROWS)))
+    bottom = data.draw(st.tuples(st.integers(1, MAX_UNITS), st.integers(1, MAX_UNITS)))
     top = [data.draw(st.integers(max(0, accepted - 3), accepted)) for accepted in bottom]
-    one, two = make_objectives((bottom[0], top[0], 1), (bottom[1], top[1], 1), total=MAX_ROWS).accuracy
+    one, two = make_objectives((bottom[0], top[0], 1), (bottom[1], top[1], 1), total=MAX_UNITS).accuracy
     exact_one, exact_two = Fraction(top[0], bottom[0]), Fraction(top[1], bottom[1])
     assert (one < two, one == two) == (exact_one < exact_two, exact_one == exact_two)
 

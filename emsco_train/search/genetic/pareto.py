@@ -1,6 +1,6 @@
 """Pareto ranks, constraints and fitness of one generation, and which design represents those that are tied.
 
-Order is exact: accepted counts and costs are integers, and accuracies are fractions that float64 orders exactly (`MAX_ROWS`).
+Order is exact: accepted counts and costs are integers, and accuracies are fractions that float64 orders exactly (`MAX_UNITS`).
 """
 
 from __future__ import annotations

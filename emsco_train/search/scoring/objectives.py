@@ -14,11 +14,9 @@ from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.designs.chromosome import Indices, Population
 from emsco_train.errors import DataError
 
-__all__ = ["MAX_ROWS", "Counts", "Evaluator", "Objectives"]
+__all__ = ["Counts", "Evaluator", "Objectives"]
 
 Counts: TypeAlias = NDArray[np.int64]
-
-MAX_ROWS = MAX_UNITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +52,8 @@ class Objectives:
 
     def __post_init__(self) -> None:
         """Refuse what would make comparisons inexact, or g3 a division by zero."""
-        if not 0 < self.rows <= MAX_ROWS:
-            raise DataError(f"there are {self.rows} validation rows: expected 1 to {MAX_ROWS}. Validate on a sample")
+        if not 0 < self.rows <= MAX_UNITS:
+            raise DataError(f"there are {self.rows} validation rows: expected 1 to {MAX_UNITS}. Validate on a sample")
         if self.offset <= 0 and len(self.cost) and self.cost.min() <= 0:
             raise DataError(
                 f"a design costs {self.cost.min()} units and offset is {self.offset}: free designs need an offset above 0"
