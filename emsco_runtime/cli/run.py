@@ -96,12 +96,13 @@ class _Answer(NamedTuple):
 def _run(options: argparse.Namespace) -> None:
     from emsco_runtime.bundle.reading import read_bundle  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.cascade import Cascade  # noqa: PLC0415
-    from emsco_runtime.cli.table_rows import LabelColumn, make_field_readers, read_split_rows  # noqa: PLC0415
+    from emsco_runtime.cli.table_rows import LabelColumn, find_other_table, make_field_readers, read_split_rows  # noqa: PLC0415
     from emsco_runtime.support.table_file import open_table  # noqa: PLC0415
 
     bundle = read_bundle(options.bundle, verify=options.verify)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
     with open_table(options.rows) as table, _open_decisions(options.out, options.rows) as file:
+        doubt = find_other_table(options.run, options.split, options.rows) if options.run else None
         decider = _ChunkDecider(
             Cascade(bundle, on_failure=options.on_failure),
             make_field_readers(bundle.manifest, table, options.missing),
@@ -112,6 +113,8 @@ def _run(options: argparse.Namespace) -> None:
         counts = _decide_rows(decider, table, file)
     unknown = counts.take_unknown(decider.truth.labels)
     print(_format_summary(bundle.manifest, counts, options.out))
+    if doubt:
+        print(f"emsco-run: {doubt}", file=sys.stderr)
     if unknown:
         print(f"emsco-run: {_describe_unknown(decider.truth, unknown, any_known=bool(counts.answers))}", file=sys.stderr)
 

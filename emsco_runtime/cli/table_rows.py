@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from emsco_runtime.bundle.encoding import UNKNOWN_CATEGORY, encode_column
 from emsco_runtime.bundle.manifest import Feature, Manifest
@@ -20,7 +22,7 @@ from emsco_runtime.support.table_file import TableChunk, TableFile, open_table
 from emsco_runtime.support.text_column import FieldReader, TextColumn, to_objects
 from emsco_runtime.support.vector_names import column_names
 
-__all__ = ["LabelColumn", "count_ignored", "make_field_readers", "read_split_rows", "take_rows"]
+__all__ = ["LabelColumn", "count_ignored", "find_other_table", "make_field_readers", "read_split_rows", "take_rows"]
 
 Column: TypeAlias = TextColumn | Array
 
@@ -134,6 +136,53 @@ def read_split_rows(run: str, split: str) -> Ints:
     if not found:
         raise InputError(f"{path}: there is no split {split!r}; it has {', '.join(sorted(names)) or 'no rows'}")
     return np.unique(np.concatenate(found))
+
+
+def find_other_table(run: str, split: str, rows: str) -> str | None:
+    """Return what to say of a table that is not the file whose rows `splits.csv` counts, by its hash; None if it is.
+
+    The same rows may be in another file, so that this is no error, unless it is the file of another split. A folder that holds
+    `splits.csv` alone says nothing of the file.
+    """
+    path = Path(run) / "run.json"
+    if not path.is_file():
+        return None
+    try:
+        trained = _TrainedFiles.model_validate_json(path.read_bytes()).data.files
+    except ValidationError:
+        raise InputError(
+            f"{path}: not readable as the record of a training run: give the folder that emsco-train wrote"
+        ) from None
+    with Path(rows).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    own = [one for one in trained if one.split in (None, split)] or list(trained)
+    if any(one.sha256 == digest for one in own):
+        return None
+    for other in trained:
+        if other.sha256 == digest:
+            raise InputError(f"{rows} holds the {other.split} rows of the run: give the file of its {split} rows, {own[0].path}")
+    return (
+        f"{rows} is not the file that the run was trained on, {own[0].path}, or has changed since. Rows are taken by their "
+        f"numbers: they are the {split} rows only if the file has the same rows in the same order"
+    )
+
+
+class _TrainedFile(BaseModel):
+    """A file of a training run: where it was, and its hash; the split that it is, unless the run has divided it."""
+
+    path: str
+    split: str | None
+    sha256: str
+
+
+class _TrainedData(BaseModel):
+    files: tuple[_TrainedFile, ...]
+
+
+class _TrainedFiles(BaseModel):
+    """What is needed of `run.json`."""
+
+    data: _TrainedData
 
 
 def _text(chunk: TableChunk, name: str) -> TextColumn:

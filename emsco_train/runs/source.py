@@ -67,7 +67,7 @@ class Source:
     group: Array | None
     time: Array | None
     weight: Floats | None = None
-    kept: Ints | None = None  # the rows that are here, counted over all files, where labels were dropped; None: all
+    kept: Ints | None = None  # the rows that are here, counted over all files, where some were left out; None: all
     missing_words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # feature -> word -> rows where it is a gap
 
     def splits(self) -> Splits | None:
@@ -159,7 +159,12 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     others = [name for name in (columns.label, columns.group, columns.time, columns.weight) if name is not None]
     rows = _RawTable.concatenate(list(raw_tables.values()), [*names, *others])
     kept = _find_kept_rows(rows, columns)
-    rows, missing_words = (rows if kept is None else rows.take(kept)).blank_missing(names, columns.missing)
+    rows = rows if kept is None else rows.take(kept)
+    weight = None if columns.weight is None else _read_weights(rows, columns.weight)
+    if weight is not None and 0 < (counting := np.flatnonzero(weight)).size < rows.rows:
+        # A row without weight takes no part in anything.
+        rows, weight, kept = rows.take(counting), weight[counting], counting if kept is None else kept[counting]
+    rows, missing_words = rows.blank_missing(names, columns.missing)
     features = {name: _read_feature(rows, name, (columns.kinds or {}).get(name)) for name in names}
     parsed = rows.column(columns.label, parse_labels)
     labels = parsed if isinstance(parsed, list) else parsed.tolist()
@@ -172,7 +177,6 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         )
     group = None if columns.group is None else _read_split_column(rows, columns.group, group_codes)
     time = None if columns.time is None else _read_split_column(rows, columns.time, time_codes)
-    weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
     return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
 

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -497,6 +498,32 @@ def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
     assert "expected a row number, got 'x'" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,part\n1,test\n")
     assert "the column 'split' is missing" in run_refused(1, *common, "--split", "test")
+
+
+def test_run_takes_a_split_of_the_table_that_was_trained_on(bundle: Path, tmp_path: Path) -> None:
+    """Another table than that of the run's record is decided with a warning; the file of another split is refused."""
+    rows, other, out = (
+        write_csv(tmp_path / "rows.csv", ROWS),
+        write_csv(tmp_path / "other.csv", ROWS + "\n"),
+        tmp_path / "out.csv",
+    )
+    write_csv(tmp_path / "splits.csv", "row,split\n0,train\n1,test\n2,train\n3,test\n")
+    record = tmp_path / "run.json"
+
+    def describe(path: Path, split: str | None) -> dict[str, object]:
+        return {"path": path.name, "split": split, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "rows": 4}
+
+    asked = ("--out", out, "--run", tmp_path, "--split", "test")
+    record.write_text(json.dumps({"format": "x", "data": {"files": [describe(rows, None)], "label": "y"}}))
+    assert run("emsco-run", bundle, rows, *asked).stderr == ""
+    done = run("emsco-run", bundle, other, *asked)
+    assert (done.returncode, "other.csv is not the file that the run was trained on, rows.csv" in done.stderr) == (0, True)
+    record.write_text(json.dumps({"data": {"files": [describe(rows, "train"), describe(other, "test")]}}))
+    assert "rows.csv holds the train rows of the run: give the file of its test rows, other.csv" in run_refused(
+        1, "emsco-run", bundle, rows, *asked
+    )
+    record.write_text("{}")
+    assert "run.json: not readable as the record of a training run" in run_refused(1, "emsco-run", bundle, rows, *asked)
 
 
 def test_run_on_many_rows_agrees_with_the_table_way(bundle: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import re
 import subprocess
@@ -270,6 +271,25 @@ def test_floors_below_the_base_rate_are_not_suggested(tmp_path: Path) -> None:
     shown = run_successfully("emsco-train", "--data", data, "--threshold", "0.6", "--out", tmp_path / "run")
     assert f"next     emsco-export {tmp_path / 'run'} --out BUNDLE --design knee\n" in shown
     run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", "knee")
+
+
+def test_rows_without_weight_take_no_part(tmp_path: Path) -> None:
+    """Rows of weight 0 are in no split: the run is that of the table without them, is exported, and its rows are found again."""
+    rows = [[*row, 1 + number % 2] for number, row in enumerate(mixed_rows())]
+    left_out = {0, 7, len(rows) - 1}
+    data = write_rows(
+        tmp_path / "t.csv", [*HEADER, "w"], [[*row[:-1], 0 if at in left_out else row[-1]] for at, row in enumerate(rows)]
+    )
+    fewer = write_rows(tmp_path / "fewer.csv", [*HEADER, "w"], [row for at, row in enumerate(rows) if at not in left_out])
+    options = ["--label", "verdict", "--threshold", "0.8", "--max-stages", 2, "--generations", 5, "--weight-column", "w"]
+    for name, table in (("run", data), ("without", fewer)):
+        run_successfully("emsco-train", "--data", table, *options, "--out", tmp_path / name)
+    with (tmp_path / "run" / "splits.csv").open() as file:
+        assert {int(row["row"]) for row in csv.DictReader(file)} == set(range(len(rows))) - left_out
+    assert (tmp_path / "run" / "front.csv").read_bytes() == (tmp_path / "without" / "front.csv").read_bytes()
+    run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    decided = ["--run", tmp_path / "run", "--split", "certify", "--label", "verdict", "--out", tmp_path / "decisions.csv"]
+    assert "accuracy" in run_successfully("emsco-run", tmp_path / "bundle", data, *decided)
 
 
 @pytest.mark.parametrize(("value", "shown"), [("-1", "the weight -1: expected a finite"), ("", "the weight nan"), ("x", "'x'")])
