@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Array
+from emsco_runtime.support.arrays import Array, Floats
 from emsco_runtime.support.csv_file import parse_boolean, strip_decimal_zeros
 from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
 from emsco_train.data.features import Kind
@@ -37,16 +37,26 @@ def infer_kind(column: TextColumn) -> Kind:
     >>> from emsco_runtime.support.text_column import ListColumn
     >>> infer_kind(ListColumn(["1", "", "2.5"])), infer_kind(ListColumn(["yes", "no", ""])), infer_kind(ListColumn(["tcp", "1"]))
     ('numeric', 'boolean', 'categorical')
+    >>> infer_kind(ListColumn(["01", "12", "02"])), infer_kind(ListColumn(["01", "12", "1"]))
+    ('numeric', 'categorical')
     """
-    _, parsed = column.parse_numbers()
+    values, parsed = column.parse_numbers()
     texts, codes = column.take(np.flatnonzero(~parsed)).distinct()
     counts = np.bincount(codes, minlength=len(texts)).tolist()
     others = {text: count for text, count in zip(texts, counts, strict=True) if text.strip()}
     numbers = int(parsed.sum()) + sum(count for text, count in others.items() if is_numeric_text(text))
     present = int(parsed.sum()) + sum(others.values())
-    if numbers >= _NUMERIC_SHARE * present:
+    if numbers >= _NUMERIC_SHARE * present and not _holds_padded_codes(column, values[parsed]):
         return "numeric"
     return "boolean" if all(parse_boolean(text) is not None for text in column.distinct()[0] if text.strip()) else "categorical"
+
+
+def _holds_padded_codes(column: TextColumn, numbers: Floats) -> bool:
+    """Return whether there are codes such as 01 beside 1, which would be one number."""
+    if not np.array_equal(numbers, np.floor(numbers)):
+        return False
+    texts = set(column.distinct()[0])
+    return any(len(text) > 1 and text.startswith("0") and text.isdecimal() and (text.lstrip("0") or "0") in texts for text in texts)
 
 
 def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int], str]) -> Array:
