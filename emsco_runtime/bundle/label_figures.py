@@ -89,19 +89,29 @@ def describe_base_rate(labels: Iterable[LabelCounts]) -> str:
     return f"{percent(most.rows, sum(counts.rows for counts in shown))} of the rows have the label {most.label!r}"
 
 
-def describe_missed_labels(labels: Iterable[LabelCounts]) -> list[str]:
+def describe_missed_labels(labels: Iterable[LabelCounts], weighted_rows: int | None = None) -> list[str]:
     """Return a sentence about each label that has rows of which none is accepted as it; about the first few of many.
+
+    `weighted_rows` is as in `label_rows`.
 
     Examples
     --------
     >>> describe_missed_labels(count_labels({("ham", "ham"): 93, ("spam", "ham"): 3, ("spam", None): 4}, ["ham", "spam"]))
     ["no row of the label 'spam' is accepted as it (7 rows, 3 of them accepted as another label)"]
     """
-    missed = [counts for counts in labels if counts.is_missed]
+    shown = list(labels)
+    missed = [counts for counts in shown if counts.is_missed]
+    scale = None if weighted_rows is None else weighted_rows / max(sum(counts.rows for counts in shown), 1)
     texts = [
-        f"no row of the label {counts.label!r} is accepted as it ({pluralize(counts.rows, 'row')}, {counts.accepted:,} of them "
-        "accepted as another label)"
+        f"no row of the label {counts.label!r} is accepted as it ({_describe_rows(counts, scale)} of them accepted as another "
+        "label)"
         for counts in missed[:_MAX_SHOWN]
     ]
     more = len(missed) - _MAX_SHOWN
     return [*texts, *([f"the same holds for {pluralize(more, 'more label')}"] if more > 0 else [])]
+
+
+def _describe_rows(counts: LabelCounts, scale: float | None) -> str:
+    if scale is None:
+        return f"{pluralize(counts.rows, 'row')}, {counts.accepted:,}"
+    return f"{counts.rows * scale:.1f} rows by weight, {counts.accepted * scale:.1f}"

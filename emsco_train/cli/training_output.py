@@ -145,6 +145,7 @@ def format_front(trained: TrainedRun) -> list[str]:
     held_out = "test" if has_test_rows else trained.run.measured.split
     shown = measured[notable[0][1].id]
     by_weight = shown.figures.units is not None
+    weighted_rows = shown.figures.rows if by_weight else None
     output = [
         f"{pluralize(len(front), 'design')} on the front; of these, {where}:",
         f"(lowest recall: of the {held_out} rows of a label, the smallest share that is accepted as it)",
@@ -153,9 +154,10 @@ def format_front(trained: TrainedRun) -> list[str]:
         "",
         f"the knee, by label, on the {held_out} rows{' (by weight)' if by_weight else ''}:",
         "",
-        *format_labels(shown.labels, weighted_rows=shown.figures.rows if by_weight else None),
+        *format_labels(shown.labels, weighted_rows=weighted_rows),
         "",
-        *(f"caution  {text}" for text in (*describe_missed_labels(shown.labels), *_describe_high_thresholds(trained))),
+        *(f"caution  {text}" for text in describe_missed_labels(shown.labels, weighted_rows)),
+        *(f"caution  {text}" for text in _describe_high_thresholds(trained)),
     ]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     output += _describe_upgrade(trained)

@@ -92,9 +92,9 @@ def warn_few_groups(groups: Ints, shares: Shares, splits: Splits) -> None:
         warnings.warn(text, FewGroupsWarning, stacklevel=_caller_stacklevel())
 
 
-def warn_missed_labels(labels: Sequence[LabelCounts]) -> None:
-    """Warn of labels that a design never gives rightly."""
-    missed = describe_missed_labels(labels)
+def warn_missed_labels(labels: Sequence[LabelCounts], weighted_rows: int | None) -> None:
+    """Warn of labels that a design never gives rightly; `weighted_rows` are the rows, where they are counted by weight."""
+    missed = describe_missed_labels(labels, weighted_rows)
     if missed:
         advice = "ask for it with `min_recall`, or search with `objective='balanced'`"
         warnings.warn(f"{'; '.join(missed)}: {advice}", RareLabelWarning, stacklevel=_caller_stacklevel())

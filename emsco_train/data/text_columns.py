@@ -56,7 +56,9 @@ def _holds_padded_codes(column: TextColumn, numbers: Floats) -> bool:
     if not np.array_equal(numbers, np.floor(numbers)):
         return False
     texts = set(column.distinct()[0])
-    return any(len(text) > 1 and text.startswith("0") and text.isdecimal() and (text.lstrip("0") or "0") in texts for text in texts)
+    return any(
+        len(text) > 1 and text.startswith("0") and text.isdecimal() and (text.lstrip("0") or "0") in texts for text in texts
+    )
 
 
 def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int], str]) -> Array:

@@ -299,7 +299,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         check_is_fitted(self, "problem_")
         self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
         self.cascade_ = build_cascade(self.problem_, self.design_)
-        warn_missed_labels(self.design_.labels)
+        counted = self.problem_.validation
+        warn_missed_labels(self.design_.labels, None if counted.weights is None else len(counted))
         return self
 
     def select(

@@ -84,7 +84,7 @@ def _labels_table(data: ReportData, design_data: DesignData) -> str:
         f'<tr><th scope="row">{escape_html(label)}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>'
         for label, *texts in label_rows(labels, weighted_rows)
     )
-    missed = "".join(f'<p class="warning">{escape_html(text)}</p>' for text in describe_missed_labels(labels))
+    missed = "".join(f'<p class="warning">{escape_html(text)}</p>' for text in describe_missed_labels(labels, weighted_rows))
     return (
         f'<h3>Labels</h3><div class="wide"><table class="figures"><thead><tr><td></td>{header}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{missed}"

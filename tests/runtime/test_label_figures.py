@@ -62,6 +62,15 @@ def test_many_missed_labels_are_summed_up() -> None:
     assert lines[5:] == ["the same holds for 2 more labels"]
 
 
+def test_missed_labels_by_weight_are_shown_as_rows() -> None:
+    """Counts in units of weight are shown as in the table: as if the weights had a mean of 1."""
+    missed = LabelCounts(label="a", rows=3000, accepted=1000, accepted_as=0, right=0)
+    given = LabelCounts(label="b", rows=7000, accepted=7000, accepted_as=7000, right=7000)
+    assert describe_missed_labels([missed, given], weighted_rows=50) == [
+        "no row of the label 'a' is accepted as it (15.0 rows by weight, 5.0 of them accepted as another label)"
+    ]
+
+
 def counted_document(*counts: tuple[int, int, int, int]) -> dict[str, Any]:
     """Return the document of the sample bundle with expected counts per label."""
     document = sample_bundle().manifest.model_dump(mode="json")
