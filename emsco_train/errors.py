@@ -135,7 +135,7 @@ class CertifyUseWarning(UserWarning):
 
 
 class ConfidenceWarning(UserWarning):
-    """Class weights shift the probabilities: a confidence is no longer the probability of being right."""
+    """Class weights, or weights that are far too small, shift probabilities: a confidence is not that of being right any more."""
 
 
 class FewGroupsWarning(UserWarning):

@@ -40,6 +40,7 @@ from emsco_train.data.problem_warnings import (
     warn_outliers,
     warn_rare_labels,
     warn_repeated_rows,
+    warn_small_weights,
     warn_unknown_categories,
 )
 from emsco_train.data.provenance import fingerprint
@@ -530,6 +531,8 @@ def _build_problem(
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
     warn_class_weight(np.bincount(target, weights=sample_weight, minlength=len(labels)), labels, class_weight)
+    if sample_weight is not None and settings.is_logistic:
+        warn_small_weights(sample_weight, settings.C)
     # By the deviations, not by what penalties make of them.
     warn_outliers([replace(own, curve=made.curve) for own, made in zip(plain.blocks, encoder.blocks, strict=True)], train.codes)
     return Problem(

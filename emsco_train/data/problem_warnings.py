@@ -43,6 +43,7 @@ __all__ = [
     "warn_outliers",
     "warn_rare_labels",
     "warn_repeated_rows",
+    "warn_small_weights",
     "warn_table",
     "warn_unknown_categories",
     "warn_version_change",
@@ -50,6 +51,8 @@ __all__ = [
 
 # Weights must differ this much: the odd row of a nearly balanced table is not worth a warning.
 _MIN_WEIGHT_RATIO = 1.05
+# Below, the penalty of a logistic regression is felt as in a tenth of the rows.
+_MIN_MEAN_WEIGHT = 0.1
 # Values within this part of a deviation are equal to a penalised model; at most this share of others are outliers.
 _EQUAL_WITHIN, _MAX_OUTLIER_SHARE = 1e-4, 0.1
 _MAX_SHOWN_LABELS, _MAX_SHOWN_COLUMNS = 5, 5
@@ -156,6 +159,17 @@ def warn_class_weight(rows: Ints | Floats, labels: tuple[Label, ...], class_weig
     what = f"`class_weight` ({', '.join(shown)}) shifts the probabilities"
     advice = "check the accuracy of what is accepted, or leave the weights out and give each label its own threshold"
     text = f"{what}, so a confidence is no longer the probability of being right and a threshold means something else: {advice}"
+    warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
+
+
+def warn_small_weights(weights: Floats, C: float) -> None:  # noqa: N803
+    """Warn when the train rows weigh so little together that the penalty of a logistic regression outweighs them."""
+    rows, total = len(weights), float(weights.sum())
+    if total >= _MIN_MEAN_WEIGHT * rows:
+        return
+    what = f"`sample_weight` of {pluralize(rows, 'train row')} sums to {total:.3g}, and the penalty takes that for their number"
+    advice = f"multiply the weights, to a mean of 1, or raise `C` from {C:g}"
+    text = f"{what}: models stay near the base rate, and accept little: {advice}"
     warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
 
 

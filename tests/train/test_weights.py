@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from emsco_train.data.splits import Shares
 from emsco_train.designs.design import Design
 from emsco_train.designs.genes import Genes
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import CertificationError, DataError, DesignError
+from emsco_train.errors import CertificationError, ConfidenceWarning, DataError, DesignError
 from emsco_train.export.searched_design import check_counts, export_searched_design
 from emsco_train.guarantee.choice import SelectionCriteria, choose_design
 from emsco_train.guarantee.ledger import MemoryLedger
@@ -350,3 +351,13 @@ def test_importance_is_by_weight() -> None:
     first, second = (measure_importance(full, split, np.random.default_rng(0)) for split in (weighted, wrong))
     np.testing.assert_allclose(first, second, atol=1e-6)
     assert first[0] > 0.1 > first[1]
+
+
+def test_weights_that_sum_to_one_are_warned_of() -> None:
+    """The penalty takes the sum of the weights for the number of rows: weights that sum to 1 would accept nothing, silently."""
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, 800)
+    with pytest.warns(ConfidenceWarning, match=r"of 320 train rows sums to 0\.4, .* multiply the weights, to a mean of 1"):
+        make_problem(weights / weights.sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_problem(weights)

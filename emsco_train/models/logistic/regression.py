@@ -194,8 +194,8 @@ def check_converged(sets: Mask, passes: Ints, rows: int) -> None:
         named = ", ".join(map(str, np.flatnonzero(sets[failed[0]])))
         raise FitError(
             f"logistic regression on {sets[failed[0]].sum()} columns and {rows} rows did not converge "
-            f"(set {failed[0]} of {len(sets)}; columns {named}): values of very different size or a very large C are the "
-            "usual cause; lower C, or drop or rescale extreme columns"
+            f"(set {failed[0]} of {len(sets)}; columns {named}): values or weights of very different size, or a very large "
+            "C, are the usual cause; lower C, or drop or rescale what is extreme"
         )
 
 
