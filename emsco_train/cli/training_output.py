@@ -26,6 +26,7 @@ from emsco_train.runs.preparation import PreparedRun
 from emsco_train.runs.run_file import CountsEntry
 from emsco_train.runs.run_record import describe_columns
 from emsco_train.runs.training import TrainedRun
+from emsco_train.support.binomial import upper_bound
 
 __all__ = [
     "accuracy_floors",
@@ -49,6 +50,9 @@ _RARE_SHARE = 0.25
 _ENOUGH_ROWS = 1000
 # With fewer, boosted stages gained little (docs/experiments.md).
 _ROWS_FOR_TREES = 2000
+# With fewer rows for each feature, and none held out, nobody can tell good designs from lucky ones.
+_ROWS_OF_A_FEATURE = 2
+_SURE_OF_LUCK = 0.95
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -157,7 +161,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         *format_labels(shown.labels, weighted_rows=weighted_rows),
         "",
         *(f"caution  {text}" for text in describe_missed_labels(shown.labels, weighted_rows)),
-        *(f"caution  {text}" for text in _describe_high_thresholds(trained)),
+        *(f"caution  {text}" for text in (*_describe_high_thresholds(trained), *_describe_luck(trained))),
     ]
     output += [f"warning  {design.id}: {text}" for _, design in notable[:1] for text in calibration_warnings(measured[design.id])]
     output += _describe_upgrade(trained)
@@ -191,6 +195,30 @@ def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
         for entry in trained.run.thresholds
         if (counts := entry.everything[0]).accepted < _LEAST_ACCEPTED * counts.total
     ]
+
+
+def _describe_luck(trained: TrainedRun) -> list[str]:
+    """Return a caution where the figures of the front are far from the truth: many features on few rows are found by luck."""
+    knee, run = trained.front.knee, trained.run
+    tested = _find_test_figures(trained, knee)
+    where = f"{pluralize(len(run.columns), 'feature')} on {pluralize(run.measured.rows, 'row')}"
+    if tested is None:
+        few = run.measured.rows < _ROWS_OF_A_FEATURE * len(run.columns)
+        return [f"{where}: designs may be found by luck, and there are no test rows to show it; give more rows"] if few else []
+    bound = knee.bounds(DEFAULT_SURE).accuracy
+    # By weight, as many rows as there are.
+    accepted, right = (number * tested.rows / max(tested.total, 1) for number in (tested.accepted, tested.right))
+    if upper_bound(right, accepted, _SURE_OF_LUCK) >= bound:
+        return []
+    shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
+    reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs are found by luck"
+    return [f"{shown}, {reason}. Give more rows, or fewer features"]
+
+
+def _find_test_figures(trained: TrainedRun, design: Design) -> Counts | None:
+    if "test" not in trained.run.rows:
+        return None
+    return next(one.figures for one in trained.measured if one.design.id == design.id)
 
 
 def _describe_upgrade(trained: TrainedRun) -> list[str]:
@@ -246,8 +274,10 @@ def _suggest_floors(trained: TrainedRun) -> str:
     The most accurate designs owe more to luck, and the cheapest of those that accept little may never give some answers.
     """
     knee = trained.front.knee
-    bounds = knee.bounds(_suggestion_level(trained))
-    accuracy, coverage = (int(100 * bound) / 100 for bound in (bounds.accuracy, bounds.coverage))
+    bounds, tested = knee.bounds(_suggestion_level(trained)), _find_test_figures(trained, knee)
+    shares = (1.0, 1.0) if tested is None else (tested.accuracy, tested.coverage)
+    # What other rows do not show, the knee owes to luck.
+    accuracy, coverage = (int(100 * min(pair)) / 100 for pair in zip((bounds.accuracy, bounds.coverage), shares, strict=True))
     if not (accuracy and coverage):
         return ""
     if accuracy * sum(counts.rows for counts in knee.labels) <= max((counts.rows for counts in knee.labels), default=0):

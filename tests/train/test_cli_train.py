@@ -261,6 +261,27 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     assert "the exact search counts rows and cannot count their weights: use --search evolve" in message
 
 
+def test_designs_found_by_luck_are_cautioned(tmp_path: Path) -> None:
+    """Many features on few rows: the test rows show what the knee owes to luck, and no floor above their figures is suggested."""
+    rng = np.random.default_rng(5)
+    labels = np.arange(240) % 2
+    values = rng.normal(size=(240, 120))
+    values[:, :3] += 0.8 * labels[:, None]
+    header = [f"f{place}" for place in range(120)]
+    rows = [[*row, label] for row, label in zip(values.round(4).tolist(), labels.tolist(), strict=True)]
+    options = ["--threshold", "0.8", "--generations", "3", "--population", "20", "--out"]
+    data = write_rows(tmp_path / "wide.csv", [*header, "label"], rows)
+    shown = run_successfully("emsco-train", "--data", data, "--shares", "0.6,0,0.4,0", *options, tmp_path / "run")
+    tested = float(re.search(r"caution  on the test rows the knee's accuracy is ([\d.]+) %, far below its bound of", shown)[1])  # type: ignore[index]
+    assert "with 120 features on 144 rows, designs are found by luck" in shown
+    assert float(re.search(r"next .* --min-accuracy ([\d.]+)", shown)[1]) <= tested / 100  # type: ignore[index]
+    shown = run_successfully("emsco-train", "--data", data, "--shares", "1,0,0,0", *options, tmp_path / "all")
+    assert "far below its bound" not in shown
+    few = write_rows(tmp_path / "few.csv", [*header, "label"], rows[:120])
+    shown = run_successfully("emsco-train", "--data", few, "--shares", "1,0,0,0", *options, tmp_path / "few")
+    assert "caution  120 features on 120 rows: designs may be found by luck, and there are no test rows to show it" in shown
+
+
 def test_floors_below_the_base_rate_are_not_suggested(tmp_path: Path) -> None:
     """Of a small table whose labels are hard to tell, the knee is suggested: a floor that any constant answer keeps is none."""
     rng = np.random.default_rng(3)
