@@ -259,7 +259,13 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             One value per row: rows with equal values go to the same split, and to the same fold.
         """
         requirements = Requirements(
-            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="knee", sure=self.sure
+            max_cost=self.max_cost,
+            min_coverage=self.min_coverage,
+            min_accuracy=self.min_accuracy,
+            by="knee",
+            sure=self.sure,
+            # Only `select` and `export` try other thresholds.
+            floors_tune=False,
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
