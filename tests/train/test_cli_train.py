@@ -216,6 +216,20 @@ def test_weights_and_penalty(tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "balanced").read().class_weight == "balanced"
 
 
+def test_labels_with_commas_and_blanks(tmp_path: Path) -> None:
+    """Thresholds and class weights name any label: a comma parts two after a number alone, and blanks may belong to them."""
+    names = {"0": " yes, so", "1": "no, a=b"}
+    rows = [[index % 7, index % 3, names[str(int(index % 7 + index % 3 > 4))]] for index in range(200)]
+    data = write_rows(tmp_path / "t.csv", ["a", "b", "label"], rows)
+    numbers = " yes, so=0.7, no, a=b=0.8"
+    options = ["--data", data, "--threshold", numbers, "--class-weight", numbers, "--max-stages", 2, "--generations", 3]
+    run_successfully("emsco-train", *options, "--out", tmp_path / "run")
+    record = RunFolder(tmp_path / "run").read()
+    assert (record.labels, record.thresholds[0].thresholds) == ((" yes, so", "no, a=b"), (0.7, 0.8))
+    # As the table writes them, so that an export finds them again.
+    assert record.class_weight == {" yes, so": 0.7, "no, a=b": 0.8}
+
+
 def test_a_column_of_weights(tmp_path: Path) -> None:
     """--weight-column is no feature, counts in figures and in the certificate, is recorded, and changed weights are noticed."""
     rows = [[*row, 1 + number % 3] for number, row in enumerate(mixed_rows())]
@@ -488,7 +502,11 @@ WRONG_USE = {
     "threshold 0": (["--threshold", "0"], "threshold 0.0: expected a number above 0 and up to 1"),
     "threshold 1.5": (["--threshold", "1.5"], "threshold 1.5: expected a number above 0 and up to 1"),
     "threshold abc": (["--threshold", "abc"], "threshold 'abc': expected a number above 0 and up to 1, or LABEL=NUMBER"),
-    "threshold half": (["--threshold", "ham=0.9,spam"], "threshold 'ham=0.9,spam'"),
+    "threshold half": (
+        ["--threshold", "ham=0.9,spam"],
+        "threshold 'ham=0.9,spam': expected a number above 0 and up to 1, or LABEL=NUMBER,LABEL=NUMBER; 'spam' is no",
+    ),
+    "weight in words": (["--class-weight", "ham=1,spam=x"], "or LABEL=NUMBER,LABEL=NUMBER; 'spam=x' is no LABEL=NUMBER"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: give one table, or ready splits"),
     "two divisions": (
