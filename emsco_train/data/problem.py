@@ -45,7 +45,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.row_error import RowError
 from emsco_train.data.split_keys import group_codes, time_codes
-from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits, refuse_groups_with_time
+from emsco_train.data.splits import SPLITS, Shares, Splits, check_shares, make_splits, refuse_groups_with_time
 from emsco_train.data.stage_settings import (
     Calibration,
     ClassWeight,
@@ -185,7 +185,7 @@ class Problem:
         features
             Options by feature name, which override what the train rows say.
         shares
-            Share of each split; by default 40 / 20 / 20 / 20 % (`PAPER_SHARES` for the paper's).
+            Share of each split, a `Shares`; by default 40 / 20 / 20 / 20 % (`PAPER_SHARES` for the paper's).
         splits
             Ready splits, instead of shares.
         folds
@@ -213,6 +213,7 @@ class Problem:
         """
         settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages, Directions.make(increasing, decreasing))
         check_folds(folds)
+        check_shares(shares)
         refuse_groups_with_time(groups, time)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
