@@ -22,7 +22,7 @@ from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 from emsco_train.support.numbers import is_numeric_text
 
-__all__ = ["infer_kind", "parse_column", "parse_labels"]
+__all__ = ["infer_kind", "missing_label", "parse_column", "parse_labels"]
 
 # A column with at least this share of numbers is numeric: a word in it is a mistake, not a category.
 _NUMERIC_SHARE = 0.9
@@ -89,13 +89,15 @@ def parse_labels(name: str, column: TextColumn, place: Callable[[int], str]) -> 
     texts, codes = column.distinct()
     for at, text in enumerate(texts):
         if not text.strip():
-            where = place(int(np.argmax(codes == at)))
-            raise DataError(
-                f"{where}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`"
-            )
+            raise missing_label(name, place(int(np.argmax(codes == at))))
     plain = [strip_decimal_zeros(text) for text in texts]
     labels: list[Label] = to_objects([*map(int, plain)] if all(map(_is_whole, plain)) else texts).take(codes).tolist()
     return labels
+
+
+def missing_label(name: str, place: str) -> DataError:
+    """Return the error about a row without a label, in the column of this name."""
+    return DataError(f"{place}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`")
 
 
 def _read_each(texts: Sequence[str], read: Callable[[str, Callable[[], str]], Any], place: Callable[[int], str]) -> list[Any]:
