@@ -506,6 +506,10 @@ WRONG_USE = {
         ["--threshold", "ham=0.9,spam"],
         "threshold 'ham=0.9,spam': expected a number above 0 and up to 1, or LABEL=NUMBER,LABEL=NUMBER; 'spam' is no",
     ),
+    "words with a dash": (
+        ["--missing", "-999,?"],
+        "argument --missing: expected one argument; one that begins with a dash is given as --missing=VALUE",
+    ),
     "weight in words": (["--class-weight", "ham=1,spam=x"], "or LABEL=NUMBER,LABEL=NUMBER; 'spam=x' is no LABEL=NUMBER"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: give one table, or ready splits"),
