@@ -49,10 +49,13 @@ def infer_kind(column: TextColumn) -> Kind:
     return "boolean" if all(parse_boolean(text) is not None for text in column.distinct()[0] if text.strip()) else "categorical"
 
 
-def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int], str]) -> Array:
+def parse_column(
+    name: str, column: TextColumn, kind: Kind, place: Callable[[int], str], number_advice: str | None = None
+) -> Array:
     """Return a column as the values that acquirers would return.
 
-    Errors name the column and where the first faulty row stands: `place` says that of a row, as "mail.csv line 7".
+    Errors name the column and where the first faulty row stands: `place` says that of a row, as "mail.csv line 7". What to do
+    about text that is no number is `number_advice`, if the column is no feature.
 
     Examples
     --------
@@ -65,7 +68,8 @@ def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int
     if kind == "numeric":
         numbers, others = find_other_texts(column, frozenset())
         texts, codes = column.take(others).distinct()
-        parsed = _read_each(texts, partial(_parse_number, name), lambda at: place(int(others[np.argmax(codes == at)])))
+        parse = partial(_parse_number, name, number_advice)
+        parsed = _read_each(texts, parse, lambda at: place(int(others[np.argmax(codes == at)])))
         numbers[others] = np.array(parsed, dtype=np.float64)[codes]
         return numbers
     texts, codes = column.distinct()
@@ -105,13 +109,15 @@ def _read_each(texts: Sequence[str], read: Callable[[str, Callable[[], str]], An
     return [read(text, partial(place, at)) for at, text in enumerate(texts)]
 
 
-def _parse_number(name: str, value: str, line: Callable[[], str]) -> float:
+def _parse_number(name: str, own_advice: str | None, value: str, line: Callable[[], str]) -> float:
     if not value.strip():
         return float("nan")
     try:
         number = float(value)
     except ValueError:
-        advice = f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+        advice = own_advice or (
+            f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+        )
         raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
         advice = "Cap it, or leave the field empty"

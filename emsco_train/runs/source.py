@@ -173,7 +173,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     time = None if columns.time is None else _read_split_column(rows, columns.time, time_codes)
     weight = None if columns.weight is None else _read_weights(rows, columns.weight)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
+    return Source(files, _make_table(rows, features), labels, group, time, weight, kept, missing_words)
 
 
 def _take_rows(values: TextColumn | Array, rows: Ints) -> TextColumn | Array:
@@ -227,6 +227,14 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         )
     if len({isinstance(table.columns[columns.label], np.ndarray) for table in (raw_table, first)}) > 1:
         raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
+
+
+def _make_table(rows: _RawTable, features: Mapping[str, Array]) -> Table:
+    """Return the table of the features; a vector that cannot be read is named by its place in the files."""
+    try:
+        return Table.of(features)
+    except RowError as error:
+        raise DataError(f"{rows.place(error.row)}: {error.before.removesuffix(', ')}{error.after}") from None
 
 
 def _read_labels(rows: _RawTable, name: str) -> list[Any]:
@@ -339,7 +347,8 @@ def _read_split_column(rows: _RawTable, name: str, codes: Callable[..., Ints]) -
 
 def _read_weights(rows: _RawTable, name: str) -> Floats:
     """Return the weights of all rows; raise for one that is missing, negative or infinite."""
-    values = rows.column(name, lambda name, texts, place: parse_column(name, texts, "numeric", place))
+    advice = "Weights are plain numbers: write them without units and without separators between digits"
+    values = rows.column(name, lambda name, texts, place: parse_column(name, texts, "numeric", place, advice))
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

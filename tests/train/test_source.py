@@ -62,6 +62,14 @@ def test_a_missing_label_of_a_parquet_file(tmp_path: Path, labels: list[Any]) ->
     assert len(read_source({None: str(path)}, Columns(drop_labels=("",))).labels) == 2
 
 
+def test_weights_that_are_no_plain_numbers(tmp_path: Path) -> None:
+    """They are no feature: neither words for a gap nor another kind would help."""
+    path = write_rows(tmp_path / "t.csv", ["a", "w", "label"], [[1, 2, "x"], [2, "1,000", "y"]])
+    message = r"line 3: column 'w' holds '1,000', expected a number\. Weights are plain numbers: write them without units and .*$"
+    with pytest.raises(DataError, match=message):
+        read_source({None: str(path)}, Columns(weight="w"))
+
+
 def test_a_gap_in_a_typed_column_of_groups(tmp_path: Path) -> None:
     """The message names the file, the row and the column."""
     path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0], who=["x", None], label=[0, 1])
