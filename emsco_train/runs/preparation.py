@@ -17,6 +17,7 @@ from emsco_train.errors import DataError, DesignError, TableWarning
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
+from emsco_train.search.missed_limits import check_pinned_cost
 from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.settings import Settings, limit_stages, pinned_positions
 from emsco_train.support.label_numbers import name_labels
@@ -59,6 +60,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
         problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
         # Checks the others before anything is searched, and warns of those that are low.
         levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
+    check_pinned_cost(resolve_settings(request, problem.names), problem)
     for position, level in enumerate(levels):
         if level in levels[:position]:
             raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")

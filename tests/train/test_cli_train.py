@@ -15,6 +15,7 @@ from emsco_runtime import Cascade
 from emsco_train import Design, Front
 from emsco_train.data.problem import Problem
 from emsco_train.report import write_report
+from emsco_train.runs import training
 from emsco_train.runs.folder import RunFolder
 from tests.processes import run, run_expecting_error, run_successfully, without_progress
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
@@ -655,11 +656,22 @@ def test_settings_are_refused_before_the_rows_are_encoded(
 
 @pytest.mark.parametrize(("search", "advice"), [("exhaustive", "loosen them"), ("evolve", "loosen them, or search longer")])
 def test_constraints_that_no_design_satisfies(search: str, advice: str, mixed: MixedTable, tmp_path: Path) -> None:
-    """A longer search is advised only where the one that was made has not seen every design."""
+    """The limit is named, and the best that was reached; a longer search is advised only where not every design was seen."""
     options = ["--search", search, "--generations", 1, "--population", 10, "--max-cost", "0.001", "--out", tmp_path / "run"]
     ended = run("emsco-train", *mixed.options(), *options)
     assert ended.returncode == 1
-    assert ended.stderr.endswith(f"no design that was found satisfies the constraints of the search: {advice}\n")
+    line = ended.stderr.splitlines()[-1]
+    assert "no design that was found satisfies the constraints of the search: --max-cost is 0.001, and " in line
+    assert re.search(rf"the cheapest design that was found costs [\d.]+: {advice}$", line)
+    assert not (tmp_path / "run").exists()
+
+
+def test_pins_that_cost_more_than_designs_may(mixed: MixedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every design pays for them: they are refused before the search, with what they cost together."""
+    monkeypatch.setattr(training, "search_thresholds", lambda *_, **__: pytest.fail("it was searched"))
+    options = ["--pin", "size", "--pin", "rate", "--max-cost", "1.5", "--out", tmp_path / "run"]
+    line = run_expecting_error(1, "emsco-train", *mixed.options(), *options)
+    assert "--max-cost is 1.5, but the pinned features (size, rate), which every design pays for, cost 6.5: raise it" in line
     assert not (tmp_path / "run").exists()
 
 

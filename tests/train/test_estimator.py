@@ -490,8 +490,14 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_.knee
     with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
         clone(fitted).set_params(sure=0.9999999, min_accuracy=0.93).fit(X, y)
-    with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
+    with pytest.raises(
+        DesignError, match=r"max_cost is 0\.5, but the pinned features \(mean radius, mean symmetry\), .* cost 2:"
+    ):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
+    with pytest.raises(
+        SelectionError, match=r"satisfies the limits: max_cost is 0\.5, and the cheapest design that was found costs 1; min_acc"
+    ):
+        clone(fitted).set_params(max_cost=0.5, pinned=()).fit(X, y)
 
 
 @pytest.mark.parametrize("method", ["evolve", "exhaustive"])
