@@ -66,7 +66,7 @@ def _read_numbers(value: object, width: int, *, imputes: bool) -> list[float]:
     if len(gaps) < len(numbers):
         if gaps:
             detail = f"number {gaps[0]} of the vector, counted from 0, is missing (None or NaN)"
-            advice = "a vector is missing as a whole or not at all. Fill it, or return None"
+            advice = "a vector is missing as a whole or not at all. Fill it, or leave all of it out (None)"
             raise ValueFault("missing", f"{detail}, and {advice}")
         return numbers
     if not imputes:

@@ -24,6 +24,8 @@ from emsco_runtime.support.vector_names import column_names
 
 __all__ = ["LabelColumn", "count_ignored", "find_other_table", "make_field_readers", "read_split_rows", "take_rows"]
 
+_BOOLEAN_LABELS = {"True": "1", "False": "0", "1": "True", "0": "False"}
+
 Column: TypeAlias = TextColumn | Array
 
 
@@ -108,15 +110,15 @@ class LabelColumn:
         return labels
 
     def _read_value(self, value: object) -> str | None:
-        """Return the label that a typed value means; training takes booleans as 0 and 1."""
-        if is_missing(value):
-            return None
-        if isinstance(value, bool) and str(value) not in self.labels:
-            value = int(value)
-        return self._read_label(str(value))
+        """Return the label that a typed value means."""
+        return None if is_missing(value) else self._read_label(str(value))
 
     def _read_label(self, text: str) -> str | None:
-        return match_category(text, self.labels) if text.strip() else None
+        if not text.strip():
+            return None
+        # Booleans in Python are trained on as 0 and 1, those of a table as they are written.
+        other = _BOOLEAN_LABELS.get(text)
+        return other if other in self.labels and text not in self.labels else match_category(text, self.labels)
 
 
 def read_split_rows(run: str, split: str) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print in one line what is wrong, and exit with status 2."""
+        option = re.match(r"argument (--[\w-]+): expected one argument", message)
+        if option is not None:
+            # What begins so is taken for an option, unless it is one number.
+            message += f"; one that begins with a dash is given as {option[1]}=VALUE"
         self.exit(2, f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help\n")
 
     @contextmanager

@@ -74,6 +74,8 @@ def translate_quoted(text: str) -> str:
     --------
     >>> translate_quoted("max_cost: always 1; keep it with `kinds={'max_cost': 'numeric'}`")
     'max_cost: always 1; keep it with --kind max_cost=numeric'
+    >>> translate_quoted("use `missing=('-999',)`")
+    'use --missing=-999'
     """
     return _QUOTED_ARGUMENT.sub(_replace_argument, text)
 
@@ -94,7 +96,12 @@ def _replace_argument(found: re.Match[str]) -> str:
     except (SyntaxError, ValueError):
         # The user's own text, in backticks.
         return found[0]
-    return " ".join(f"{_option_name(option or name)} {shlex.quote(word)}" for option, word in words) or found[0]
+    return " ".join(_write_option(_option_name(option or name), word) for option, word in words) or found[0]
+
+
+def _write_option(option: str, word: str) -> str:
+    # A word that begins with a dash would be taken for an option.
+    return f"{option}{'=' if word.startswith('-') else ' '}{shlex.quote(word)}"
 
 
 def _option_values(value: ast.expr) -> Iterator[tuple[str | None, str]]:

@@ -15,6 +15,7 @@ from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy, parse_
 from emsco_train.runs.source import Columns
 from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Constraints, Settings
+from emsco_train.support.label_numbers import parse_label_numbers
 
 __all__ = ["make_request", "parse_class_weight", "parse_pairs", "parse_shares"]
 
@@ -132,7 +133,7 @@ def parse_shares(text: str | None) -> Shares | None:
     """
     if text is None:
         return None
-    parts = [_parse_number(part, "--shares", text) for part in text.split(",")]
+    parts = [_parse_share(part, text) for part in text.split(",")]
     if len(parts) != 4:
         raise DesignError(f"--shares {text!r}: expected four numbers, for train, validation, test and certify")
     return Shares(*parts)
@@ -150,19 +151,11 @@ def parse_class_weight(text: str | None) -> ClassWeight:
         return None
     if text == "balanced":
         return "balanced"
-    weights: dict[str | int, float] = {}
-    for part in text.split(","):
-        label, equals, number = part.rpartition("=")
-        if not equals:
-            raise DesignError(f"--class-weight {text!r}: expected balanced, or LABEL=NUMBER,LABEL=NUMBER")
-        if label.strip() in weights:
-            raise DesignError(f"--class-weight {text!r} names the label {label.strip()!r} twice")
-        weights[label.strip()] = _parse_number(number, "--class-weight", text)
-    return weights
+    return parse_label_numbers(text, "--class-weight", "balanced, or LABEL=NUMBER,LABEL=NUMBER")
 
 
-def _parse_number(part: str, option: str, whole: str) -> float:
+def _parse_share(part: str, whole: str) -> float:
     try:
         return float(part)
     except ValueError:
-        raise DesignError(f"{option} {whole!r}: {part!r} is not a number") from None
+        raise DesignError(f"--shares {whole!r}: {part!r} is not a number") from None

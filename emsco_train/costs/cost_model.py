@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -111,7 +111,8 @@ class CostModel:
         if isinstance(costs, CostModel):
             return costs
         if isinstance(costs, Mapping) or _is_series(costs):
-            return cls.from_mapping(costs)
+            # As the columns of a frame, whose names may be numbers, get their names.
+            return cls.from_mapping({_column_name(name, names, costs): cost for name, cost in costs.items()})
         if isinstance(costs, str | os.PathLike):
             raise DesignError(f"costs is {costs!r}: a file of them is read with `CostModel.from_file({os.fspath(costs)!r})`")
         if not isinstance(costs, Sequence | np.ndarray):
@@ -190,6 +191,11 @@ class CostModel:
 
 
 Costs: TypeAlias = CostModel | Mapping[str, float] | Sequence[float] | None
+
+
+def _column_name(name: object, names: Sequence[str], costs: Mapping[str, float]) -> Any:
+    """Return a name that is no text as text, if a column has that and no other cost is for it; else as it is."""
+    return str(name) if not isinstance(name, str) and str(name) in names and str(name) not in costs else name
 
 
 def _is_series(costs: object) -> TypeGuard[Mapping[str, float]]:

@@ -46,7 +46,7 @@ from emsco_train.data.problem_warnings import (
 from emsco_train.data.provenance import fingerprint
 from emsco_train.data.row_error import RowError
 from emsco_train.data.split_keys import group_codes, time_codes
-from emsco_train.data.splits import SPLITS, Shares, Splits, make_splits, refuse_groups_with_time
+from emsco_train.data.splits import SPLITS, Shares, Splits, check_shares, make_splits, refuse_groups_with_time
 from emsco_train.data.stage_settings import (
     Calibration,
     ClassWeight,
@@ -186,7 +186,7 @@ class Problem:
         features
             Options by feature name, which override what the train rows say.
         shares
-            Share of each split; by default 40 / 20 / 20 / 20 % (`PAPER_SHARES` for the paper's).
+            Share of each split, a `Shares`; by default 40 / 20 / 20 / 20 % (`PAPER_SHARES` for the paper's).
         splits
             Ready splits, instead of shares.
         folds
@@ -214,6 +214,7 @@ class Problem:
         """
         settings = StageSettings(classifier, C, check_seed(seed), calibrate, stages, Directions.make(increasing, decreasing))
         check_folds(folds)
+        check_shares(shares)
         refuse_groups_with_time(groups, time)
         whole = LabelledRows.of(X, y, "y")
         rows = whole.table.rows
@@ -326,8 +327,8 @@ class Problem:
 
     @property
     def has_other_folds(self) -> bool:
-        """Whether the rows can be divided into folds in other ways; by time, and of few groups, there is one way alone."""
-        return self._can_be_drawn_again() and (self.train.groups is None or self._draw_other_folds(0) is not None)
+        """Whether the rows can be divided into folds in other ways; by time, and of few rows or groups, there is one alone."""
+        return self._can_be_drawn_again() and self._draw_other_folds(0) is not None
 
     @property
     def curve_strength(self) -> float:
@@ -378,10 +379,10 @@ class Problem:
     def with_other_folds(self, number: int = 0) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged where `has_other_folds` knows none.
 
-        Each number draws a division; of few groups, two numbers may draw the same (`division_of_folds` tells). Whoever chooses
+        Each number draws a division; of few rows or groups, two may draw the same (`division_of_folds` tells). Whoever chooses
         among many designs chooses by the luck of their folds, too. Figures on other folds are free of that part: for the same
         designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws no
-        division that is another one; 0 always does.
+        division that is another one; 0 always does, if there is one.
         """
         if not self._can_be_drawn_again():
             return self
@@ -389,7 +390,7 @@ class Problem:
         if other is None and not self.has_other_folds:
             return self
         if other is None:
-            raise DataError(f"division {number} of the groups into folds: none that is another one was drawn; use another number")
+            raise DataError(f"division {number} of the rows into folds: none that is another one was drawn; use another number")
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 
@@ -462,7 +463,7 @@ class Problem:
         rng = np.random.default_rng((self.settings.seed, 2, number))
         present = _fold_sets(part.fold for part in self.parts if part.fold is not None)
         for _ in range(_MAX_FOLD_DRAWS):
-            # Of few groups, a division may have no fold whose models know every label.
+            # Of few rows or groups, a division may have no fold whose models know every label.
             with suppress(DataError):
                 drawn = make_folds(self.train.target, len(self.parts), groups=groups, rng=rng, labels=self.labels)
                 if _fold_sets(drawn) != present:

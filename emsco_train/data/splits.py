@@ -27,6 +27,7 @@ __all__ = [
     "Shares",
     "Splits",
     "assign_groups",
+    "check_shares",
     "cut_by_time",
     "default_shares",
     "is_small_table",
@@ -82,6 +83,22 @@ class Shares:
 
 
 PAPER_SHARES = Shares(0.5, 0.25, 0.25, 0.0)
+
+
+def check_shares(shares: object) -> Shares | None:
+    """Return shares as they are, or None for the default; raise `DesignError` for anything else.
+
+    Examples
+    --------
+    >>> check_shares((0.6, 0.2, 0.0, 0.2))
+    Traceback (most recent call last):
+        ...
+    emsco_train.errors.DesignError: shares is (0.6, 0.2, 0.0, 0.2): expected a `Shares`, such as Shares(train=0.6, ...
+    """
+    if shares is None or isinstance(shares, Shares):
+        return shares
+    example = "Shares(train=0.6, validation=0.2, test=0.0, certify=0.2), which is in `emsco_train`"
+    raise DesignError(f"shares is {shares!r}: expected a `Shares`, such as {example}")
 
 
 def is_small_table(rows: int) -> bool:

@@ -22,7 +22,7 @@ from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 from emsco_train.support.numbers import is_numeric_text
 
-__all__ = ["infer_kind", "parse_column", "parse_labels"]
+__all__ = ["infer_kind", "missing_label", "parse_column", "parse_labels"]
 
 # A column with at least this share of numbers is numeric: a word in it is a mistake, not a category.
 _NUMERIC_SHARE = 0.9
@@ -56,15 +56,17 @@ def _holds_padded_codes(column: TextColumn, numbers: Floats) -> bool:
     if not np.array_equal(numbers, np.floor(numbers)):
         return False
     texts = set(column.distinct()[0])
-    return any(
-        len(text) > 1 and text.startswith("0") and text.isdecimal() and (text.lstrip("0") or "0") in texts for text in texts
-    )
+    padded = [text for text in texts if len(text) > 1 and text.startswith("0") and text.isdecimal()]
+    return any((text.lstrip("0") or "0") in texts for text in padded)
 
 
-def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int], str]) -> Array:
+def parse_column(
+    name: str, column: TextColumn, kind: Kind, place: Callable[[int], str], number_advice: str | None = None
+) -> Array:
     """Return a column as the values that acquirers would return.
 
-    Errors name the column and where the first faulty row stands: `place` says that of a row, as "mail.csv line 7".
+    Errors name the column and where the first faulty row stands: `place` says that of a row, as "mail.csv line 7". What to do
+    about text that is no number is `number_advice`, if the column is no feature.
 
     Examples
     --------
@@ -77,7 +79,8 @@ def parse_column(name: str, column: TextColumn, kind: Kind, place: Callable[[int
     if kind == "numeric":
         numbers, others = find_other_texts(column, frozenset())
         texts, codes = column.take(others).distinct()
-        parsed = _read_each(texts, partial(_parse_number, name), lambda at: place(int(others[np.argmax(codes == at)])))
+        parse = partial(_parse_number, name, number_advice)
+        parsed = _read_each(texts, parse, lambda at: place(int(others[np.argmax(codes == at)])))
         numbers[others] = np.array(parsed, dtype=np.float64)[codes]
         return numbers
     texts, codes = column.distinct()
@@ -101,13 +104,15 @@ def parse_labels(name: str, column: TextColumn, place: Callable[[int], str]) -> 
     texts, codes = column.distinct()
     for at, text in enumerate(texts):
         if not text.strip():
-            where = place(int(np.argmax(codes == at)))
-            raise DataError(
-                f"{where}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`"
-            )
+            raise missing_label(name, place(int(np.argmax(codes == at))))
     plain = [strip_decimal_zeros(text) for text in texts]
     labels: list[Label] = to_objects([*map(int, plain)] if all(map(_is_whole, plain)) else texts).take(codes).tolist()
     return labels
+
+
+def missing_label(name: str, place: str) -> DataError:
+    """Return the error about a row without a label, in the column of this name."""
+    return DataError(f"{place}: the label {name!r} is missing; give it a label, or drop such rows with `drop_labels=('',)`")
 
 
 def _read_each(texts: Sequence[str], read: Callable[[str, Callable[[], str]], Any], place: Callable[[int], str]) -> list[Any]:
@@ -115,13 +120,15 @@ def _read_each(texts: Sequence[str], read: Callable[[str, Callable[[], str]], An
     return [read(text, partial(place, at)) for at, text in enumerate(texts)]
 
 
-def _parse_number(name: str, value: str, line: Callable[[], str]) -> float:
+def _parse_number(name: str, own_advice: str | None, value: str, line: Callable[[], str]) -> float:
     if not value.strip():
         return float("nan")
     try:
         number = float(value)
     except ValueError:
-        advice = f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+        advice = own_advice or (
+            f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+        )
         raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
         advice = "Cap it, or leave the field empty"

@@ -13,6 +13,7 @@ from emsco_runtime.bundle.vectors import encode_vectors
 from emsco_runtime.support.arrays import Array, Floats
 from emsco_runtime.support.missing_values import is_missing
 from emsco_runtime.support.vector_names import find_vectors
+from emsco_train.data.row_error import RowError
 from emsco_train.errors import DataError
 
 __all__ = ["is_column_of_vectors", "join_numbered_columns", "read_vectors"]
@@ -39,7 +40,7 @@ def read_vectors(name: str, column: Array) -> Floats:
         try:
             make_encoder(feature)(column[row])
         except ValueFault as fault:
-            raise DataError(f"column {name!r}, row {row}: {fault.message}") from None
+            raise RowError(f"column {name!r}, ", f"row {row}", f": {fault.message}", row, fault.kind) from None
     return numbers
 
 

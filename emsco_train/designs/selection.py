@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -111,6 +111,8 @@ class Requirements(Constraints):
     slack: float = 0.0
     # Floors on the figures of labels, as `make_label_floors` makes them.
     label_floors: tuple[LabelFloor, ...] = ()
+    # Whether a floor on the other side, too, would lead to other thresholds: not where these are tried anyway, or never.
+    floors_tune: bool = field(default=True, compare=False)
 
     @classmethod
     def of(
@@ -338,9 +340,9 @@ class Requirements(Constraints):
         return f"Ask for less{tuned}, or search with other thresholds"
 
     def _missing_floor(self) -> str | None:
-        """Return the figure without a floor where the other side has one alone; None where both have one, or neither."""
+        """Return the figure whose floor would help; None where both sides have one, or neither, or where it would not help."""
         is_right, is_often = self._floored_sides()
-        if is_right == is_often:
+        if is_right == is_often or not self.floors_tune:
             return None
         return "coverage" if is_right else "accuracy"
 

@@ -101,8 +101,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         Names of features that, as they rise, never lower (never raise) the probability of the second of two labels: see
         `Problem.of`.
     shares
-        How the rows are divided; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under 300 rows
-        60 / 20 / 0 / 20 %.
+        How the rows are divided, a `Shares`; 40 / 20 / 20 / 20 % for train, validation, test and certify unless given, and under
+        300 rows 60 / 20 / 0 / 20 %.
     folds
         How many folds score the train and validation rows, which are then one pool: each row is scored by models of the other
         folds, and the design in use is fitted on all of them. 0: the validation rows alone measure designs, as in the paper.
@@ -259,7 +259,13 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             One value per row: rows with equal values go to the same split, and to the same fold.
         """
         requirements = Requirements(
-            max_cost=self.max_cost, min_coverage=self.min_coverage, min_accuracy=self.min_accuracy, by="knee", sure=self.sure
+            max_cost=self.max_cost,
+            min_coverage=self.min_coverage,
+            min_accuracy=self.min_accuracy,
+            by="knee",
+            sure=self.sure,
+            # Only `select` and `export` try other thresholds.
+            floors_tune=False,
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
@@ -273,7 +279,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             costs=self.costs,
             threshold=self.threshold,
             features=allow_gaps(rows.table.columns, self.features),
-            shares=self.shares or default_shares(rows.table.rows),
+            shares=default_shares(rows.table.rows) if self.shares is None else self.shares,
             folds=self.folds,
             groups=groups,
             sample_weight=weights,

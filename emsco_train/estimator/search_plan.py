@@ -7,6 +7,7 @@ from typing import Any
 from emsco_train.data.problem import Problem
 from emsco_train.errors import SelectionError
 from emsco_train.estimator.input_validation import resolve_workers
+from emsco_train.search.missed_limits import check_pinned_cost, describe_missed_limits
 from emsco_train.search.progress import Progress
 from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.searches import Outcome
@@ -43,6 +44,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
         objective=model.objective,
         polish=model.polish,
     )
+    check_pinned_cost(settings, problem)
     rows = sum(map(len, problem.splits()))
     outcomes = search_thresholds(
         problem,
@@ -58,7 +60,7 @@ def search_by_parameters(model: Any, problem: Problem, seed: int) -> Outcome:
     )
     outcome = next(outcomes)
     if not len(outcome.front):
-        detail = f"max_cost={limits.max_cost}, min_coverage={limits.min_coverage}, min_accuracy={limits.min_accuracy}"
+        misses = describe_missed_limits(limits, [outcome.missed])
         remedy = "relax one of them" if outcome.stopped == "complete" else "relax one of them, or search longer"
-        raise SelectionError(f"no design that was found satisfies {detail}: {remedy}")
+        raise SelectionError(f"no design that was found satisfies the limits: {misses}: {remedy}")
     return outcome

@@ -53,6 +53,9 @@ def choose_tuned_design(
     if criteria.tune_thresholds and both and not is_promised:
         requirements = replace(requirements, slack=_SLACK)
         criteria = replace(criteria, requirements=requirements)
+    if not criteria.tune_thresholds:
+        requirements = replace(requirements, floors_tune=False)
+        criteria = replace(criteria, requirements=requirements)
     if not requirements.any() or is_promised:
         return choose_design(problem, front, criteria, ledger, fitters=made)
     measured = measure_on_other_folds(problem, front, requirements, jobs=jobs)

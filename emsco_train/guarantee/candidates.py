@@ -151,7 +151,9 @@ def order_candidates(
     CertificationError
         If none of those that do can pass, by their validation figures; the certify rows stay unseen.
     """
-    criterion = replace(requirements, by=requirements.by or ("coverage" if requirements.min_coverage is None else "cost"))
+    by = requirements.by or ("coverage" if requirements.min_coverage is None else "cost")
+    # A promise alone is enough for other thresholds to be tried.
+    criterion = replace(requirements, by=by, floors_tune=False)
     # Raises, with the nearest design, where none meets the requirements.
     criterion.choose([candidate.design for candidate in candidates], full_cost)
     matching = [candidate for candidate in candidates if requirements.meets(candidate.design)]

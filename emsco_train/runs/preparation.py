@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -17,8 +17,10 @@ from emsco_train.errors import DataError, DesignError, TableWarning
 from emsco_train.runs.request import TrainRequest, UnknownCategoryPolicy
 from emsco_train.runs.source import Columns, Source, read_source
 from emsco_train.runs.table_findings import drop_useless_columns, find_label_faults, find_table_faults, record_warnings
+from emsco_train.search.missed_limits import check_pinned_cost
 from emsco_train.search.search_rows import choose_search_rows
 from emsco_train.search.settings import Settings, limit_stages, pinned_positions
+from emsco_train.support.label_numbers import name_labels
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["PreparedRun", "prepare", "resolve_settings"]
@@ -49,7 +51,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     findings = list(find_table_faults(read, columns.kinds or {}, wanted, columns.missing, min_category=request.min_category))
     source = drop_useless_columns(read, findings)
     _check_names(source)
-    request, adapted = _adapt_to_small_table(request, source)
+    request, adapted = _adapt_to_small_table(_name_labels(request, source), source)
     findings += adapted
     # Before the rows are encoded, which may take long.
     resolve_settings(request, source.table.names)
@@ -58,6 +60,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
         problem = _make_problem(request, source, names=[name for name in read.table.names if name.strip()])
         # Checks the others before anything is searched, and warns of those that are low.
         levels = [problem.thresholds, *(problem.with_threshold(threshold).thresholds for threshold in request.thresholds[1:])]
+    check_pinned_cost(resolve_settings(request, problem.names), problem)
     for position, level in enumerate(levels):
         if level in levels[:position]:
             raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
@@ -118,6 +121,16 @@ def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -
         increasing=request.increasing,
         decreasing=request.decreasing,
         seed=request.seed,
+    )
+
+
+def _name_labels(request: TrainRequest, source: Source) -> TrainRequest:
+    """Return the request with the labels of thresholds and class weights as the table writes them."""
+    labels, weight = set(map(str, source.labels)), request.class_weight
+    return replace(
+        request,
+        thresholds=tuple(name_labels(one, labels) if isinstance(one, Mapping) else one for one in request.thresholds),
+        class_weight=name_labels(weight, labels) if isinstance(weight, Mapping) else weight,
     )
 
 

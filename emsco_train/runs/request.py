@@ -17,7 +17,8 @@ from emsco_train.guarantee.ledger import check_certify_uses
 from emsco_train.runs.source import Columns
 from emsco_train.search.search_rows import SearchRows
 from emsco_train.search.settings import Method, Settings
-from emsco_train.support.numbers import check_seed, check_time_limit, is_number, worker_count
+from emsco_train.support.label_numbers import parse_label_numbers
+from emsco_train.support.numbers import check_seed, check_time_limit, is_number, is_numeric_text, worker_count
 
 __all__ = ["TrainRequest", "UnknownCategoryPolicy", "parse_threshold"]
 
@@ -97,15 +98,6 @@ def parse_threshold(text: str) -> Threshold:
     >>> parse_threshold("0.9"), parse_threshold("ham=0.9,spam=0.99")
     (0.9, {'ham': 0.9, 'spam': 0.99})
     """
-    pairs = [part.rpartition("=") for part in text.split(",")]
-    labels = [label.strip() for label, _, _ in pairs]
-    try:
-        if "=" not in text:
-            return float(text)
-        numbers = [float(number) for _, _, number in pairs]
-    except ValueError:
-        raise DesignError(f"threshold {text!r}: expected a number above 0 and up to 1, or LABEL=NUMBER,LABEL=NUMBER") from None
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise DesignError(f"threshold {text!r} names the label {twice!r} twice")
-    return dict(zip(labels, numbers, strict=True))
+    if is_numeric_text(text):
+        return float(text)
+    return parse_label_numbers(text, "threshold", "a number above 0 and up to 1, or LABEL=NUMBER,LABEL=NUMBER")

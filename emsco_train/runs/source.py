@@ -28,15 +28,15 @@ from emsco_train.data.row_error import RowError
 from emsco_train.data.split_keys import group_codes, time_codes
 from emsco_train.data.splits import SPLITS, Splits
 from emsco_train.data.table import Table
-from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
+from emsco_train.data.text_columns import infer_kind, missing_label, parse_column, parse_labels
 from emsco_train.errors import DataError, DesignError
 from emsco_train.runs.run_file import FileEntry
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 
 __all__ = ["Columns", "Source", "read_source"]
 
-# A label that is true or false is the label 1 or 0.
-_BOOLEAN_WORDS = {"True": "1", "False": "0"}
+# A label that is true or false has the name that a CSV file would give it; 1 and 0 mean the same.
+_BOOLEAN_WORDS = {"1": "True", "0": "False"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
         rows, weight, kept = rows.take(counting), weight[counting], counting if kept is None else kept[counting]
     rows, missing_words = rows.blank_missing(names, columns.missing)
     features = {name: _read_feature(rows, name, (columns.kinds or {}).get(name)) for name in names}
-    parsed = rows.column(columns.label, parse_labels)
-    labels = parsed if isinstance(parsed, list) else parsed.tolist()
+    labels = _read_labels(rows, columns.label)
     different = len(set(labels))
     check_label_count(different, len(labels), f"{first.path}: column {columns.label!r}")
     if different == 1:
@@ -178,7 +177,7 @@ def read_source(paths: Mapping[str | None, str | os.PathLike[str]], columns: Col
     group = None if columns.group is None else _read_split_column(rows, columns.group, group_codes)
     time = None if columns.time is None else _read_split_column(rows, columns.time, time_codes)
     files = tuple(_describe_file(raw_table, split) for split, raw_table in raw_tables.items())
-    return Source(files, Table.of(features), labels, group, time, weight, kept, missing_words)
+    return Source(files, _make_table(rows, features), labels, group, time, weight, kept, missing_words)
 
 
 def _take_rows(values: TextColumn | Array, rows: Ints) -> TextColumn | Array:
@@ -234,6 +233,29 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         raise DesignError(f"{raw_table.path} and {first.path} are a CSV and a Parquet file: give all splits in one form")
 
 
+def _make_table(rows: _RawTable, features: Mapping[str, Array]) -> Table:
+    """Return the table of the features; a vector that cannot be read is named by its place in the files."""
+    try:
+        return Table.of(features)
+    except RowError as error:
+        raise DataError(f"{rows.place(error.row)}: {error.before.removesuffix(', ')}{error.after}") from None
+
+
+def _read_labels(rows: _RawTable, name: str) -> list[Any]:
+    """Return the label of each row; raise for one that is missing. True and False become text, as in a CSV file."""
+    parsed = rows.column(name, parse_labels)
+    if isinstance(parsed, list):
+        return parsed
+    labels: list[Any] = parsed.tolist()
+    # There are few different ones, and rows may be millions.
+    different = set(labels)
+    if any(map(is_missing, different)):
+        raise missing_label(name, rows.place(next(row for row, label in enumerate(labels) if is_missing(label))))
+    if not any(isinstance(label, bool) for label in different):
+        return labels
+    return [str(label) if isinstance(label, bool) else label for label in labels]
+
+
 def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
     """Return the rows whose label is not to be dropped; None where none is."""
     if not columns.drop_labels:
@@ -242,7 +264,7 @@ def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
     given = values.tolist() if isinstance(values, np.ndarray) else values.texts()
     names = [_label_name(value) for value in given]
     words = _BOOLEAN_WORDS if any(isinstance(value, bool) for value in given) else {}
-    dropped = {words.get(label, _label_name(label)) for label in columns.drop_labels}
+    dropped = {words.get(name, name) for name in map(_label_name, columns.drop_labels)}
     # A label that no row has may be misspelt; that every row has a label is no error.
     absent = sorted(dropped.difference(names, {""}))
     if absent:
@@ -257,9 +279,7 @@ def _find_kept_rows(rows: _RawTable, columns: Columns) -> Ints | None:
 
 
 def _label_name(value: object) -> str:
-    """Return the text by which a label is dropped: 1.0 and True are 1, and a missing one is empty."""
-    if isinstance(value, bool):
-        return str(int(value))
+    """Return the text by which a label is dropped: 1.0 is 1, and a missing one is empty."""
     return "" if is_missing(value) or not str(value).strip() else strip_decimal_zeros(str(value))
 
 
@@ -331,7 +351,8 @@ def _read_split_column(rows: _RawTable, name: str, codes: Callable[..., Ints]) -
 
 def _read_weights(rows: _RawTable, name: str) -> Floats:
     """Return the weights of all rows; raise for one that is missing, negative or infinite."""
-    values = rows.column(name, lambda name, texts, place: parse_column(name, texts, "numeric", place))
+    advice = "Weights are plain numbers: write them without units and without separators between digits"
+    values = rows.column(name, lambda name, texts, place: parse_column(name, texts, "numeric", place, advice))
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

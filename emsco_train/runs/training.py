@@ -28,6 +28,7 @@ from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_ru
 from emsco_train.runs.table_findings import format_findings
 from emsco_train.runs.warm_start import read_start
 from emsco_train.search.genetic.checkpoint import CheckpointError, Checkpoints
+from emsco_train.search.missed_limits import describe_missed_limits
 from emsco_train.search.progress import Progress
 from emsco_train.search.settings import Settings
 from emsco_train.search.sweep import join_fronts, search_thresholds
@@ -206,7 +207,8 @@ def _search_thresholds(
         folder.abandon(checkpoints=True)
         is_complete = all(timed.outcome.stopped == "complete" for timed in searched)
         remedy = "loosen them" if is_complete else "loosen them, or search longer"
-        raise DesignError(f"no design that was found satisfies the constraints of the search: {remedy}")
+        misses = describe_missed_limits(settings.constraints, [timed.outcome.missed for timed in searched])
+        raise DesignError(f"no design that was found satisfies the constraints of the search: {misses}: {remedy}")
     return searched
 
 

@@ -52,11 +52,11 @@ def search_exactly(
     ties: Literal["count", "all"],
     max_designs: int,
     on_progress: OnStep | None,
-) -> tuple[Population, list[int], int]:
+) -> tuple[Population, list[int], int, Objectives | None]:
     """Search every design of a workbench's problem by genes; what would take over `max_seconds` is refused before any fit.
 
-    Returns the feasible designs of the front by features, how many are tied with each, itself included, and the number of
-    designs in the space.
+    Returns the feasible designs of the front by features, how many are tied with each, itself included, the number of designs
+    in the space, and, where none is feasible, what those of the front do.
     """
     chosen = settings.for_genes(genes).resolved(genes.n)
     if bench.row_units is not None:
@@ -94,8 +94,10 @@ def search_exactly(
         max_designs=max_designs,
         on_progress=on_step,
     )
-    population, tied = _feasible_designs(exact, chosen, bench, threshold)
-    return genes.expand(population), tied, exact.designs
+    offset = bench.evaluator(threshold).offset
+    objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)
+    population, tied = _feasible_designs(exact, objectives, chosen)
+    return genes.expand(population), tied, exact.designs, None if len(population) else objectives
 
 
 def fits_within(problem: Problem, settings: Settings, genes: Genes, seconds: float) -> bool:
@@ -173,10 +175,8 @@ def _collect_set_bits(bench: Workbench, genes: Genes, threshold: int, on_step: O
     return SetBits(confident, right, cost, rows=bench.bits.items)
 
 
-def _feasible_designs(exact: ExactFront, settings: Settings, bench: Workbench, threshold: int) -> tuple[Population, list[int]]:
+def _feasible_designs(exact: ExactFront, objectives: Objectives, settings: Settings) -> tuple[Population, list[int]]:
     """Return the designs of the exact front that satisfy the constraints, with their ties."""
-    offset = bench.evaluator(threshold).offset
-    objectives = Objectives(exact.accepted, exact.right, exact.cost, exact.rows, offset, bench.units.scale)
     kept = np.flatnonzero(violations(objectives, settings.constraints) == 0)
     if exact.tied is None:
         return exact.chromosomes[kept], exact.ties[kept].tolist()

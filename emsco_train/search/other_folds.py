@@ -79,9 +79,7 @@ def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
 
 def _number_divisions(problem: Problem, count: int) -> Iterable[int]:
     """Return the numbers of different divisions; the one with the number 0 is left for the figures of the bundle."""
-    if problem.train.groups is None:
-        return range(1, count + 1)
-    # Of few groups, a number may draw no division that is another one, or one that was drawn before.
+    # Of few rows or groups, a number may draw no division that is another one, or one that was drawn before.
     found = {problem.division_of_folds(number): number for number in range(count, -1, -1)}
     return sorted(number for division, number in found.items() if division is not None and number)
 

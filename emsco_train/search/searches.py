@@ -32,7 +32,7 @@ from emsco_train.search.genetic.polish import PolishResult, PolishStopReason, po
 from emsco_train.search.pace import OnStep, TimeLimit
 from emsco_train.search.recombination import distinct_sets, drop_idle_stages, recombine_sets
 from emsco_train.search.scoring.evaluator import GeneEvaluator
-from emsco_train.search.scoring.objectives import Evaluator
+from emsco_train.search.scoring.objectives import Evaluator, Objectives
 from emsco_train.search.seeding import fit_start, seed_designs
 from emsco_train.search.settings import Constraints, Method, SearchUnits, Settings
 from emsco_train.search.workbench import Workbench
@@ -67,6 +67,8 @@ class Outcome:
     polished
         How the polish ended, as in `PolishResult`; "skipped" if the generations were cut short before it; None without
         polish.
+    missed
+        Where no design satisfies the constraints: what those did that do not, of the last generation or the exact front.
     """
 
     front: Front
@@ -76,6 +78,7 @@ class Outcome:
     fits: int
     genes: Genes
     polished: PolishStopReason | Literal["skipped"] | None = None
+    missed: Objectives | None = None
 
 
 def evolve(
@@ -246,8 +249,13 @@ def run_evolve(
             # What was found is kept, should time be over during further fits.
             with suppress(FitStopped):
                 population, ties = _recombine(found, result, chosen, evaluator, limit, stopped)
+        missed = None
+        if not len(population):
+            # They were fitted before; only where time is over, and their bits are gone, nothing is known of them.
+            with suppress(FitStopped):
+                missed = evaluator(found.population)
     front = bench.front(bench.designs(genes.expand(population), ties.tolist(), threshold))
-    return Outcome(front, "evolve", stopped, designs, bench.fits, genes, polished)
+    return Outcome(front, "evolve", stopped, designs, bench.fits, genes, polished, missed)
 
 
 def run_exhaustive(
@@ -272,7 +280,7 @@ def run_exhaustive(
     genes = choose_exact_genes(problem, chosen, allowed)
     bench = workbench or Workbench(problem, jobs=workers)
     with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
-        population, tied, designs = search_exactly(
+        population, tied, designs, missed = search_exactly(
             bench,
             chosen,
             genes,
@@ -285,7 +293,7 @@ def run_exhaustive(
             on_progress=on_progress,
         )
     front = bench.front(bench.designs(population, tied, threshold))
-    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits, genes)
+    return Outcome(front, "exhaustive", "complete", designs, bench.bits.fits, genes, missed=missed)
 
 
 def run_search(

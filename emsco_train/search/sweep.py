@@ -313,7 +313,8 @@ def remeasure_front(outcome: Outcome, bench: Workbench, settings: Settings, thre
     # How many designs of the whole search are tied on all rows is not known; among these, it is.
     kept_rows, ties = representatives(population, objectives, kept) if len(kept) else (kept, kept)
     front = bench.front(bench.designs(population[kept_rows], ties.tolist(), threshold))
-    return replace(outcome, front=front, fits=outcome.fits + bench.bits.fits - before)
+    missed = None if len(kept) else objectives
+    return replace(outcome, front=front, fits=outcome.fits + bench.bits.fits - before, missed=missed)
 
 
 def join_fronts(problem: Problem, outcomes: Iterable[Outcome]) -> Front:

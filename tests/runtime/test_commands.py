@@ -8,6 +8,7 @@ import errno
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import pty
@@ -600,15 +601,17 @@ def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:
     assert "does not know" not in done.stderr
 
 
-def test_run_with_boolean_labels_of_a_parquet_file(tmp_path: Path) -> None:
-    """Training takes booleans as 0 and 1, and so are they read here; labels that are called True and False stay what they are."""
+def test_run_with_boolean_labels(tmp_path: Path) -> None:
+    """Booleans of Python are trained on as 0 and 1, those of a table as text: both bundles know them, from either form."""
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("pyarrow.parquet")
-    rows = tmp_path / "rows.parquet"
-    pa.parquet.write_table(pa.table({"size": [3.0, -3.0, 3.0], "label": [True, False, False]}), rows)
-    for labels in ([0, 1], ["False", "True"]):
+    typed, text, numbers = tmp_path / "rows.parquet", tmp_path / "rows.csv", tmp_path / "numbers.csv"
+    pa.parquet.write_table(pa.table({"size": [3.0, -3.0, 3.0], "label": [True, False, False]}), typed)
+    text.write_text("size,label\n3,True\n-3,False\n3,False\n")
+    numbers.write_text("size,label\n3,1\n-3,0\n3,0\n")
+    for labels, rows in itertools.product(([0, 1], ["False", "True"]), (typed, text, numbers)):
         made = make_bundle([["size"]], features=[Feature(name="size", kind="numeric", cost=1.0)], labels=labels, threshold=0.6)
-        bundle = write_sample(tmp_path / str(labels[0]), made)
+        bundle = write_sample(tmp_path / f"{labels[0]} {rows.name}", made)
         done = run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv")
         assert "of 3 accepted are right" in done.stdout, (done.stdout, done.stderr)
         assert "does not know" not in done.stderr

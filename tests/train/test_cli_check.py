@@ -183,7 +183,7 @@ def test_a_number_that_may_mean_missing(tmp_path: Path, capsys: pytest.CaptureFi
     data = table(tmp_path / "t.csv", extra={"a": column})
     assert look(capsys, data)[1:] == [
         "note     a: 60 rows are exactly -999, far from all others",
-        "         if it means missing, use --missing -999, with the other words that do",
+        "         if it means missing, use --missing=-999, with the other words that do",
     ]
     assert look(capsys, data, "--missing", "-999")[1] == "note     '-999' taken as missing in a (60 rows)"
     assert "a" in prepare(TrainRequest({None: str(data)}, Columns(), (0.8,))).problem.names

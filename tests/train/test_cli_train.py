@@ -16,6 +16,7 @@ from emsco_runtime import Cascade
 from emsco_train import Design, Front
 from emsco_train.data.problem import Problem
 from emsco_train.report import write_report
+from emsco_train.runs import training
 from emsco_train.runs.folder import RunFolder
 from tests.processes import run, run_expecting_error, run_successfully, without_progress
 from tests.train.sample_tables import COSTS, HEADER, MixedTable, mixed_rows, read_rows, write_mixed, write_rows, write_wide
@@ -215,6 +216,20 @@ def test_weights_and_penalty(tmp_path: Path) -> None:
     assert (choices["C"], choices["class_weight"]) == (0.05, {"0": 1.0, "1": 3.0})
     run_successfully("emsco-train", *options, "--class-weight", "balanced", "--out", tmp_path / "balanced")
     assert RunFolder(tmp_path / "balanced").read().class_weight == "balanced"
+
+
+def test_labels_with_commas_and_blanks(tmp_path: Path) -> None:
+    """Thresholds and class weights name any label: a comma parts two after a number alone, and blanks may belong to them."""
+    names = {"0": " yes, so", "1": "no, a=b"}
+    rows = [[index % 7, index % 3, names[str(int(index % 7 + index % 3 > 4))]] for index in range(200)]
+    data = write_rows(tmp_path / "t.csv", ["a", "b", "label"], rows)
+    numbers = " yes, so=0.7, no, a=b=0.8"
+    options = ["--data", data, "--threshold", numbers, "--class-weight", numbers, "--max-stages", 2, "--generations", 3]
+    run_successfully("emsco-train", *options, "--out", tmp_path / "run")
+    record = RunFolder(tmp_path / "run").read()
+    assert (record.labels, record.thresholds[0].thresholds) == ((" yes, so", "no, a=b"), (0.7, 0.8))
+    # As the table writes them, so that an export finds them again.
+    assert record.class_weight == {" yes, so": 0.7, "no, a=b": 0.8}
 
 
 def test_a_column_of_weights(tmp_path: Path) -> None:
@@ -529,7 +544,15 @@ WRONG_USE = {
     "threshold 0": (["--threshold", "0"], "threshold 0.0: expected a number above 0 and up to 1"),
     "threshold 1.5": (["--threshold", "1.5"], "threshold 1.5: expected a number above 0 and up to 1"),
     "threshold abc": (["--threshold", "abc"], "threshold 'abc': expected a number above 0 and up to 1, or LABEL=NUMBER"),
-    "threshold half": (["--threshold", "ham=0.9,spam"], "threshold 'ham=0.9,spam'"),
+    "threshold half": (
+        ["--threshold", "ham=0.9,spam"],
+        "threshold 'ham=0.9,spam': expected a number above 0 and up to 1, or LABEL=NUMBER,LABEL=NUMBER; 'spam' is no",
+    ),
+    "words with a dash": (
+        ["--missing", "-999,?"],
+        "argument --missing: expected one argument; one that begins with a dash is given as --missing=VALUE",
+    ),
+    "weight in words": (["--class-weight", "ham=1,spam=x"], "or LABEL=NUMBER,LABEL=NUMBER; 'spam=x' is no LABEL=NUMBER"),
     "label twice": (["--threshold", "ham=0.9,ham=0.8"], "names the label 'ham' twice"),
     "two kinds of data": (["--train", "x.csv"], "--data and --train were both given: give one table, or ready splits"),
     "two divisions": (
@@ -674,11 +697,22 @@ def test_settings_are_refused_before_the_rows_are_encoded(
 
 @pytest.mark.parametrize(("search", "advice"), [("exhaustive", "loosen them"), ("evolve", "loosen them, or search longer")])
 def test_constraints_that_no_design_satisfies(search: str, advice: str, mixed: MixedTable, tmp_path: Path) -> None:
-    """A longer search is advised only where the one that was made has not seen every design."""
+    """The limit is named, and the best that was reached; a longer search is advised only where not every design was seen."""
     options = ["--search", search, "--generations", 1, "--population", 10, "--max-cost", "0.001", "--out", tmp_path / "run"]
     ended = run("emsco-train", *mixed.options(), *options)
     assert ended.returncode == 1
-    assert ended.stderr.endswith(f"no design that was found satisfies the constraints of the search: {advice}\n")
+    line = ended.stderr.splitlines()[-1]
+    assert "no design that was found satisfies the constraints of the search: --max-cost is 0.001, and " in line
+    assert re.search(rf"the cheapest design that was found costs [\d.]+: {advice}$", line)
+    assert not (tmp_path / "run").exists()
+
+
+def test_pins_that_cost_more_than_designs_may(mixed: MixedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every design pays for them: they are refused before the search, with what they cost together."""
+    monkeypatch.setattr(training, "search_thresholds", lambda *_, **__: pytest.fail("it was searched"))
+    options = ["--pin", "size", "--pin", "rate", "--max-cost", "1.5", "--out", tmp_path / "run"]
+    line = run_expecting_error(1, "emsco-train", *mixed.options(), *options)
+    assert "--max-cost is 1.5, but the pinned features (size, rate), which every design pays for, cost 6.5: raise it" in line
     assert not (tmp_path / "run").exists()
 
 

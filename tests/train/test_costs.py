@@ -42,6 +42,16 @@ def test_costs_without_names_and_without_an_order_are_refused(costs: Any) -> Non
         CostModel.of(costs, ["a", "b"])
 
 
+def test_costs_by_names_that_are_numbers() -> None:
+    """The columns of a frame may have such names, and are called by their text: so are the costs of such columns."""
+    for costs in ({0: 1, 1: 2}, pd.Series([1, 2]), {np.int64(0): 1, "1": 2}):
+        assert CostModel.of(costs, ["0", "1"]).features == {"0": 1, "1": 2}
+    with pytest.raises(DesignError, match="a cost for 2, which is not a feature"):
+        CostModel.of({0: 1, 2: 2}, ["0", "1"]).check(["0", "1"], ["0", "1"])
+    with pytest.raises(DesignError, match="a cost for 0, which is not a feature"):
+        CostModel.of({0: 1, "0": 2}, ["0"]).check(["0"], ["0"])
+
+
 def test_turneys_discount_is_a_group() -> None:
     """A test of 87.30 that costs 1.00 after another of its group: own cost 1.00 in a group of 86.30."""
     costs = CostModel.from_mapping({"one": 1.0, "two": 1.0}, groups=[CostGroup("lab", 86.3, ("one", "two"))])

@@ -490,8 +490,14 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_.knee
     with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
         clone(fitted).set_params(sure=0.9999999, min_accuracy=0.93).fit(X, y)
-    with pytest.raises(SelectionError, match=r"satisfies max_cost=0\.5, min_coverage=None"):
+    with pytest.raises(
+        DesignError, match=r"max_cost is 0\.5, but the pinned features \(mean radius, mean symmetry\), .* cost 2:"
+    ):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
+    with pytest.raises(
+        SelectionError, match=r"satisfies the limits: max_cost is 0\.5, and the cheapest design that was found costs 1; min_acc"
+    ):
+        clone(fitted).set_params(max_cost=0.5, pinned=()).fit(X, y)
 
 
 @pytest.mark.parametrize("method", ["evolve", "exhaustive"])
@@ -575,6 +581,10 @@ def test_a_time_limit(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
         ({"max_search_rows": "few"}, "max_search_rows is 'few': expected a whole number of rows, 'auto', or None"),
         ({"max_search_rows": 1}, "sample of 1: expected a whole number of rows"),
         ({"min_accuracy": 2}, "min_accuracy is 2"),
+        ({"shares": (0.5, 0.2, 0.1, 0.2)}, r"shares is \(0.5, 0.2, 0.1, 0.2\): expected a `Shares`, such as Shares\(train=0.6"),
+        ({"shares": []}, r"shares is \[\]: expected a `Shares`"),
+        ({"shares": "0.5,0.2,0.1,0.2"}, "shares is '0.5,0.2,0.1,0.2': expected a `Shares`"),
+        ({"shares": {"train": 1.0}}, r"shares is \{'train': 1.0\}: expected a `Shares`"),
         ({"sure": 2}, "sure is 2: expected a number from 0.5 to below 1, or none"),
         ({"features": {"colour": FeatureOptions()}}, "options for"),
     ],

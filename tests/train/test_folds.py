@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from emsco_train import DataError, DesignError, Problem, Settings, Shares
+from emsco_train import DataError, DesignError, EmscoClassifier, Problem, Settings, Shares
 from emsco_train.data.folds import AUTO_FOLDS, MAX_AUTO_ROWS, make_folds, resolve_folds
 from emsco_train.data.split_keys import group_codes
 from emsco_train.data.splits import Splits
@@ -24,6 +24,7 @@ from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs, measure_fitted_design
 from emsco_train.search.exact_search import is_affordable
+from emsco_train.search.other_folds import make_divisions
 from emsco_train.search.searches import run_evolve, run_exhaustive
 from emsco_train.search.sweep import search_thresholds, sweep_thresholds
 from tests.train.sample_tables import mixed_rows
@@ -455,6 +456,21 @@ def test_groups_that_are_divided_in_one_way_have_no_other_folds(sizes: tuple[int
     problem = make_problem(folds=2, groups=np.repeat(np.arange(len(sizes)), sizes))
     assert not problem.has_other_folds
     assert problem.with_other_folds() is problem
+
+
+@pytest.mark.parametrize("rows", range(4, 8))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_few_rows_may_have_no_other_folds(rows: int, tmp_path: Path) -> None:
+    """A row of each label in each fold, or one row in each, is one way alone: nothing is measured again, and all works."""
+    values = np.random.default_rng(0).normal(size=(rows, 3))
+    model = EmscoClassifier(random_state=0).fit(values, [0, 1, 0, 1, 0, 1, 0][:rows])
+    problem = model.problem_
+    assert problem.is_cross_fitted
+    for number in range(3):
+        if not problem.has_other_folds:
+            assert problem.with_other_folds(number) is problem
+    assert rows > 6 or make_divisions(problem) == ()
+    model.export(tmp_path / "bundle", name="few", version="1")
 
 
 def test_few_groups_have_other_folds_where_they_can() -> None:

@@ -179,6 +179,17 @@ def test_thresholds_stay_where_they_must() -> None:
     assert chosen == both.choose(tuple(front), front.full_cost)
 
 
+def test_a_further_floor_is_advised_where_it_would_help(problem: Problem, front: Front) -> None:
+    """It leads to other thresholds; under a promise these have been tried already, and where they must stay they never are."""
+    floor, advice = Requirements(min_coverage=0.9999, sure=None), "add a floor on accuracy"
+    with pytest.raises(SelectionError, match=advice):
+        choose_tuned_design(problem, front, SelectionCriteria(floor), MemoryLedger())
+    for criteria in (SelectionCriteria.of(floor, max_error=0.4), SelectionCriteria(floor, tune_thresholds=False)):
+        with pytest.raises(SelectionError, match="Ask for less, or search with other thresholds") as caught:
+            choose_tuned_design(problem, front, criteria, MemoryLedger())
+        assert advice not in str(caught.value)
+
+
 def test_an_empty_front_has_no_ladder(problem: Problem) -> None:
     """A search whose constraints nothing satisfies leaves an empty front, and so does its ladder."""
     empty = Front([], full_cost=problem.full_cost)

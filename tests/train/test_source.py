@@ -41,13 +41,33 @@ def test_a_csv_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dropped", ["1", "True"])
 def test_labels_that_are_true_or_false_have_one_name(tmp_path: Path, dropped: str) -> None:
-    """They are the labels 0 and 1, as thresholds call them; True and False mean the same."""
+    """In Parquet they are called as in CSV, False and True; to drop one, 0 and 1 mean the same."""
     path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0, 3.0], label=[True, False, None])
-    source = read_source({None: str(path)}, Columns(drop_labels=(dropped,)))
-    assert source.kept is not None
-    assert source.kept.tolist() == [1, 2]
-    with pytest.raises(DataError, match="no row has the label '2', which was to be dropped; the labels are: , 0, 1"):
+    with pytest.raises(DataError, match="column 'label' holds only the label 'False' after labels were dropped"):
+        read_source({None: str(path)}, Columns(drop_labels=(dropped, "")))
+    with pytest.raises(DataError, match="no row has the label '2', which was to be dropped; the labels are: , False, True"):
         read_source({None: str(path)}, Columns(drop_labels=("2",)))
+    text = write_rows(tmp_path / "t.csv", ["a", "label"], [[1.0, True], [2.0, False], [3.0, ""]])
+    sources = [read_source({None: str(one)}, Columns(drop_labels=("",))) for one in (path, text)]
+    assert sources[0].labels == sources[1].labels == ["True", "False"]
+
+
+@pytest.mark.parametrize("labels", [[True, None, False], [1.0, None, 0.0], ["x", None, "y"], [1.0, float("nan"), 0.0]])
+def test_a_missing_label_of_a_parquet_file(tmp_path: Path, labels: list[Any]) -> None:
+    """The message is that of a CSV file: it names the file, the row, the column, and how to drop such rows."""
+    path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0, 3.0], label=labels)
+    message = r"t\.parquet row 1: the label 'label' is missing; give it a label, or drop such rows with `drop_labels=\('',\)`"
+    with pytest.raises(DataError, match=message):
+        read_source({None: str(path)}, Columns())
+    assert len(read_source({None: str(path)}, Columns(drop_labels=("",))).labels) == 2
+
+
+def test_weights_that_are_no_plain_numbers(tmp_path: Path) -> None:
+    """They are no feature: neither words for a gap nor another kind would help."""
+    path = write_rows(tmp_path / "t.csv", ["a", "w", "label"], [[1, 2, "x"], [2, "1,000", "y"]])
+    message = r"line 3: column 'w' holds '1,000', expected a number\. Weights are plain numbers: write them without units and .*$"
+    with pytest.raises(DataError, match=message):
+        read_source({None: str(path)}, Columns(weight="w"))
 
 
 def test_a_gap_in_a_typed_column_of_groups(tmp_path: Path) -> None:
