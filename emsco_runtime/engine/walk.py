@@ -312,7 +312,8 @@ def _encode(feature: BoundFeature, value: Any) -> Encoded:
         except Exception as error:  # the value may be of the user's own class, and raise anything
             raise ValueFault("exception", f"reading its value raised {describe_error(error)}") from error
     if isinstance(value.error, ValueFault):
-        raise value.error
+        # A copy: all items of a batch, or of a key, share one error, and each time it is raised its traceback grows.
+        raise ValueFault(value.error.kind, value.error.message) from value.error.__cause__
     raise ValueFault("exception", f"its acquirer raised {describe_error(value.error)}") from value.error
 
 
