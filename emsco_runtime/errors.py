@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emsco_runtime.decision import StageRecord
+from emsco_runtime.decision import Failure, StageRecord
 
 __all__ = ["AcquisitionError", "BindError", "BundleError", "BundleVersionError", "ClosedError", "EmscoError", "InputError"]
 
@@ -99,6 +99,8 @@ class AcquisitionError(EmscoError):
         Position of the item in the call (`decide_many`, `decide_columns`); None for `decide`.
     key
         The caller's own name of the item; None when none was given.
+    errors
+        Every failure of the item, as in `Decision.errors`: this one, and those before it that fell back to another value.
     """
 
     def __init__(
@@ -111,8 +113,9 @@ class AcquisitionError(EmscoError):
         trace: tuple[StageRecord, ...],
         index: int | None = None,
         key: str | None = None,
+        errors: tuple[Failure, ...] = (),
     ) -> None:
-        super().__init__(message, feature, stage, kind, cost, trace, index, key)
+        super().__init__(message, feature, stage, kind, cost, trace, index, key, errors)
         self.message = message
         self.feature = feature
         self.stage = stage
@@ -121,6 +124,7 @@ class AcquisitionError(EmscoError):
         self.trace = trace
         self.index = index
         self.key = key
+        self.errors = errors
 
     def __str__(self) -> str:
         """Return the message, with the item's position and key where it has them."""
@@ -130,7 +134,8 @@ class AcquisitionError(EmscoError):
 
     def with_index(self, index: int) -> AcquisitionError:
         """Return the same error with the position of its item; the cause is kept."""
-        error = AcquisitionError(self.message, self.feature, self.stage, self.kind, self.cost, self.trace, index, self.key)
+        details = self.feature, self.stage, self.kind, self.cost, self.trace, index, self.key, self.errors
+        error = AcquisitionError(self.message, *details)
         error.__cause__ = self.__cause__
         return error
 

@@ -14,6 +14,7 @@ from typing import Literal, NoReturn
 from emsco_runtime.decision import Decision
 from emsco_runtime.drift.monitor import DriftMonitor
 from emsco_runtime.drift.status import DriftReading
+from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.support.arguments import check_seconds
 from emsco_runtime.support.fork import ForkSafe
 from emsco_runtime.support.metric_series import remove_series
@@ -111,6 +112,13 @@ class DriftGauges(ForkSafe, Collector):
 
     def __call__(self, _: Decision) -> None:
         """Refresh if it is time, a state has changed, or a bundle was replaced."""
+        self._refresh_if_due()
+
+    def on_error(self, _: AcquisitionError, _bundle: str) -> None:
+        """Refresh as after a decision: monitors count items that raise, too."""
+        self._refresh_if_due()
+
+    def _refresh_if_due(self) -> None:
         now = self._clock()
         if now >= self._next_refresh or any(
             self._last_shown.get(one.manifest.name) != _change_key(one) for one in self._monitors

@@ -14,7 +14,7 @@ from emsco_runtime.decision import Decision, Label
 from emsco_runtime.drift.detector import DriftDetector, DriftSettings
 from emsco_runtime.drift.figures import ExpectedConfidence, check_expected_confidence
 from emsco_runtime.drift.status import DriftReading, DriftState, DriftStatus
-from emsco_runtime.errors import InputError
+from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.arguments import check_count, is_number
 from emsco_runtime.support.fork import PickledBySettings
 from emsco_runtime.support.formatting import format_value, format_with_type
@@ -118,6 +118,13 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             status = detector.with_limits(changed)
             _log.warning("%s", status)
             self._notify(status)
+
+    def on_error(self, error: AcquisitionError, bundle: str) -> None:
+        """Count an item that raised, as one that was rejected because of the same failure: its end is as unknown."""
+        scored = sum(1 for record in error.trace if record.probabilities)
+        degraded = any(record.defaulted for record in error.trace)
+        billed = error.cost, 0.0, error.trace
+        self(Decision("rejected", "acquisition_failed", None, None, {}, scored, *billed, degraded, (), bundle, error.key))
 
     def feedback(self, decision: Decision | Label | None, truth: object) -> None:
         """Count a true label that has become known, if the decision was accepted and not degraded.

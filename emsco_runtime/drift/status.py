@@ -77,7 +77,7 @@ class Outside:
     Parameters
     ----------
     budget, deadline, acquisition_failed
-        Rejected for this reason.
+        Rejected for this reason; items that ended in an `AcquisitionError` are among those whose acquisition failed.
     degraded
         Used a fallback value, however they ended.
     foreign

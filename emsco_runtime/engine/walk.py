@@ -158,7 +158,7 @@ def walk(plan: Plan, known: Mapping[str, object], budget: float, deadline: float
 
         trace.append(StageRecord(stage.number, acquired, known_names, defaulted, added_cost, _NOT_SCORED, cached))
         if fatal is not None and reason == "acquisition_failed":
-            fatal.raise_by_policy(bill, trace, key)
+            fatal.raise_by_policy(bill, trace, key, errors)
         break
 
     return new_tuple(
@@ -236,12 +236,12 @@ class _FatalFailure(NamedTuple):
     policy: OnFailure
     cause: BaseException | None = None
 
-    def raise_by_policy(self, bill: float, trace: Sequence[StageRecord], key: str | None) -> None:
+    def raise_by_policy(self, bill: float, trace: Sequence[StageRecord], key: str | None, errors: tuple[Failure, ...]) -> None:
         """Raise `AcquisitionError` if the policy says so."""
         feature, stage, kind, message = self.failure
         if self.policy == "raise":
             text = f"feature {feature!r} (stage {stage}): {message}"
-            raise AcquisitionError(text, feature, stage, kind, bill, tuple(trace), key=key) from self.cause
+            raise AcquisitionError(text, feature, stage, kind, bill, tuple(trace), None, key, errors) from self.cause
 
 
 class _EncodedStage(NamedTuple):
@@ -312,7 +312,8 @@ def _encode(feature: BoundFeature, value: Any) -> Encoded:
         except Exception as error:  # the value may be of the user's own class, and raise anything
             raise ValueFault("exception", f"reading its value raised {describe_error(error)}") from error
     if isinstance(value.error, ValueFault):
-        raise value.error
+        # A copy: all items of a batch, or of a key, share one error, and each time it is raised its traceback grows.
+        raise ValueFault(value.error.kind, value.error.message) from value.error.__cause__
     raise ValueFault("exception", f"its acquirer raised {describe_error(value.error)}") from value.error
 
 

@@ -11,8 +11,9 @@ Nothing is buffered, so the end of the process loses nothing; a decision waits f
 
 Rotation is left to the platform: when the file at the path was replaced or removed, it is opened again.
 
-A process that is killed while it writes, or a full disk, can leave half a line: the next writer starts on a new line and logs a
-warning, if it may read the file. So only one record is lost; half a line is not JSON, and readers skip it.
+A process that is killed while it writes, or a full disk, can leave half a line: the next writer, even one that has the file
+open already, starts on a new line and logs a warning, if it may read the file. So only one record is lost; half a line is not
+JSON, and readers skip it. (The end of the file is read only when its size is not what this writer has left.)
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ class AuditWriter(PickledBySettings[_Settings]):
         # A forked child gets a lock of its own, and writes to the same open file.
         super()._start()
         self._has_partial_line = False
+        # The size of the file when this writer has last looked at it or written to it.
+        self._last_size = 0
         self._file: FileIO | None = None
         try:
             self._file = self._open_file()
@@ -176,14 +179,26 @@ class AuditWriter(PickledBySettings[_Settings]):
     def _write(self, line: bytes) -> None:
         """Write a line in one call; the caller holds the lock."""
         file = self._current_file()
-        # The next record must not continue half a line that a full disk has left.
+        self._look_at_end(file)
+        # The next record must not continue half a line that a full disk, or another process, has left.
         content = b"\n" + line if self._has_partial_line else line
         written = file.write(content)
+        self._last_size += written
         self._has_partial_line = written != len(content)
         if self._has_partial_line:
             raise OSError(f"{self._settings.path}: {written} of {len(content)} bytes were written; the disk may be full")
         if self._settings.sync:
             os.fsync(file.fileno())
+
+    def _look_at_end(self, file: FileIO) -> None:
+        """Look for half a line at the end of the file, if it is not as this writer has left it."""
+        found = os.fstat(file.fileno())
+        if found.st_size != self._last_size and stat.S_ISREG(found.st_mode):
+            self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
+            if self._has_partial_line:
+                _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
+        # Noted even if the write fails: while the disk is full, no decision waits for the same half line again.
+        self._last_size = found.st_size
 
     def _current_file(self) -> FileIO:
         """Return the file that is at the path now, opened again if it was replaced."""
@@ -200,14 +215,10 @@ class AuditWriter(PickledBySettings[_Settings]):
         return self._file
 
     def _open_file(self) -> FileIO:
-        file = FileIO(self._settings.path, "ab", opener=lambda path, flags: os.open(path, flags, self._settings.mode))
-        self._has_partial_line = _ends_with_partial_line(file.fileno(), self._settings.path)
-        if self._has_partial_line:
-            _log.warning("%s: the last line is incomplete; the next one starts on a new line", self._settings.path)
-        return file
+        return FileIO(self._settings.path, "ab", opener=lambda path, flags: os.open(path, flags, self._settings.mode))
 
     def _close_file(self) -> None:
-        file, self._file, self._has_partial_line = self._file, None, False
+        file, self._file, self._has_partial_line, self._last_size = self._file, None, False, 0
         if file is not None:
             file.close()
 
@@ -219,8 +230,6 @@ def _ends_with_partial_line(descriptor: int, path: str) -> bool:
         size = os.fstat(descriptor).st_size
         return size if size and os.pread(reader.fileno(), 1, size - 1) not in (b"\n", b"") else None
 
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return False
     try:
         with FileIO(path, opener=os.open) as reader:
             size = partial_line_size()

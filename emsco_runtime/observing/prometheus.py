@@ -13,7 +13,7 @@ from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from emsco_runtime.bundle.manifest import Manifest
-from emsco_runtime.decision import Decision, Label
+from emsco_runtime.decision import Decision, Failure, Label, StageRecord
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.observing.observers import AcquirerCall
 from emsco_runtime.support.fork import ForkSafe
@@ -76,7 +76,7 @@ class _MetricFamilies(ForkSafe):
 
         text = "Decisions, and items that raised, by outcome and number of stages scored."
         self.decisions = counter("decisions", text, "bundle", "status", "reason", "label", "stage")
-        self.degraded = counter("degraded_decisions", "Decisions that used a fallback value.", "bundle")
+        self.degraded = counter("degraded_decisions", "Decisions, and items that raised, that used a fallback value.", "bundle")
         self.seconds = histogram("decision", "Time of a decision.", buckets.seconds_buckets, "bundle")
         text = "Time of a call of an acquirer's function."
         self.call_seconds = histogram("acquirer", text, buckets.acquirer_buckets, "bundle", "acquirer", "outcome")
@@ -118,7 +118,7 @@ class _MetricFamilies(ForkSafe):
         """Return the histogram of costs; the first bundle sets its buckets, unless the user did."""
         with self._lock:
             if self._cost is None:
-                name, text = f"{self._prefix}_decision_cost", "Bill of a decision, in the bundle's unit."
+                name, text = f"{self._prefix}_decision_cost", "Bill of an item, decided or raised, in the bundle's unit."
                 bounds = self.buckets.cost_buckets or default_cost_buckets(manifest)
                 self._cost = Histogram(name, text, ["bundle"], registry=registry, buckets=bounds)
             return self._cost
@@ -237,18 +237,25 @@ class Metrics:
         bound.seconds(elapsed_s)
         if degraded:
             self._families.degraded.labels(bound.name).inc()
-        for failure in errors:
-            self._families.failures.labels(bound.name, failure.feature, failure.kind).inc()
-        for record in trace:
-            for name in record.cached:
-                self._families.cached.labels(bound.name, name).inc()
+        self._count_features(bound.name, errors, trace)
 
     def on_error(self, error: AcquisitionError, bundle: str) -> None:
-        """Count an item that raised."""
+        """Count an item that raised, with what it cost and all that failed before."""
         bound = self._bound.get(bundle) or self._raise_not_bound(bundle)
         stages = sum(1 for record in error.trace if record.probabilities)
         self._families.decisions.labels(bound.name, "raised", "acquisition_failed", "", stages).inc()
-        self._families.failures.labels(bound.name, error.feature, error.kind).inc()
+        bound.cost(error.cost)
+        if any(record.defaulted for record in error.trace):
+            self._families.degraded.labels(bound.name).inc()
+        # One that somebody else has made may have no list.
+        self._count_features(bound.name, error.errors or (error,), error.trace)
+
+    def _count_features(self, bundle: str, failures: Sequence[Failure | AcquisitionError], trace: Sequence[StageRecord]) -> None:
+        for failure in failures:
+            self._families.failures.labels(bundle, failure.feature, failure.kind).inc()
+        for record in trace:
+            for name in record.cached:
+                self._families.cached.labels(bundle, name).inc()
 
     def on_reload(self, before: Manifest, after: Manifest) -> None:
         """Show only the new bundle; one of the same name has replaced the old one when it was bound."""

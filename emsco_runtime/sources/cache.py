@@ -21,7 +21,7 @@ _Settings: TypeAlias = tuple[Callable[[Any], Hashable | None], float, int, Charg
 
 
 class CacheCounts(NamedTuple):
-    """How often a key was found, how often not, and how many values are held."""
+    """How often a key was found, how often not, and how many values are held that have not expired."""
 
     hits: int
     misses: int
@@ -51,7 +51,8 @@ class AcquirerCache(PickledBySettings[_Settings]):
     key
         Item -> something hashable; None for an item that must not be cached. What it raises is a failure of the acquirer.
     ttl_s
-        Seconds that a value is kept.
+        Seconds that a value is kept. One that has expired is never used; it is removed when the next value is stored, its own key
+        is looked up, or `counts` is read.
     size
         Most values kept.
     charge
@@ -93,14 +94,17 @@ class AcquirerCache(PickledBySettings[_Settings]):
         """Start over empty: each process has its own values."""
         super().reset_after_fork()
         self.key, self._ttl_s, self._size, self.charge, self._clock = self._settings
+        # In the order of their last use; and their keys in the order in which they expire.
         self._entries: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._by_expiry: OrderedDict[Hashable, None] = OrderedDict()
         self._flights: dict[Hashable, InFlightCall] = {}
         self._hits = self._misses = 0
 
     @property
     def counts(self) -> CacheCounts:
-        """Return hits, misses and size so far."""
+        """Return hits and misses so far, and how many values are held that have not expired."""
         with self._lock:
+            self._remove_expired(self._clock())
             return CacheCounts(self._hits, self._misses, len(self._entries))
 
     def get(self, key: Hashable) -> Any:
@@ -153,17 +157,36 @@ class AcquirerCache(PickledBySettings[_Settings]):
 
     def _get_fresh(self, key: Hashable) -> Any:
         found = self._entries.get(key)
-        if found is None or self._clock() >= found[0]:
+        if found is None:
+            return self.MISS
+        if self._clock() >= found[0]:
+            # Ctrl-C may come between the two, here and below, and then one of them has no such key.
             self._entries.pop(key, None)
+            self._by_expiry.pop(key, None)
             return self.MISS
         self._entries.move_to_end(key)
         return found[1]
 
     def _store(self, key: Hashable, value: Any) -> None:
-        self._entries[key] = (self._clock() + self._ttl_s, value)
-        self._entries.move_to_end(key)
+        now = self._clock()
+        self._remove_expired(now)
+        self._entries[key] = (now + self._ttl_s, value)
+        self._by_expiry[key] = None
+        for keys in (self._entries, self._by_expiry):
+            keys.move_to_end(key)
         while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+            least_used, _ = self._entries.popitem(last=False)
+            self._by_expiry.pop(least_used, None)
+
+    def _remove_expired(self, now: float) -> None:
+        """Remove values that have expired: each is looked at once, and the first that has not ends the search."""
+        while self._by_expiry:
+            oldest = next(iter(self._by_expiry))
+            found = self._entries.get(oldest)
+            if found is not None and now < found[0]:
+                return
+            self._by_expiry.popitem(last=False)
+            self._entries.pop(oldest, None)
 
     def _count(self, *, is_hit: bool) -> None:
         self._hits += is_hit

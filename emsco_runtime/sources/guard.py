@@ -75,7 +75,7 @@ class Guard:
             return CachedOutcome(claim.value, self.cache.charge == "free")
         if claim.is_leader:
             return self._begin_in_flight(self.cache, key, claim.flight)
-        if never_wait or claim.flight.encloses_caller:
+        if never_wait or not claim.flight.try_join():
             return CallTicket(key, self._enter_breaker())
         return JoinedCall(claim.flight, self.cache)
 

@@ -3,6 +3,9 @@
 The first item that needs the value of a key is the leader: it makes the call. Items that need it before the call has ended are
 followers: they wait for its answer or its failure. If the leader cancels the call (it was cancelled itself, its deadline passed,
 its pool was full), one of the followers leads in its place.
+
+A call may decide inside itself, and so be a follower of other calls. It does not join one that waits for it, directly or through
+others: both would wait for ever.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
+
+from emsco_runtime.support.fork import ForkSafe
 
 __all__ = ["InFlightCall"]
 
@@ -27,11 +32,13 @@ class InFlightCall(Future[Any]):
         super().__init__()
         # When the call started, by `time.perf_counter`.
         self.started: float | None = None
+        # Calls that code inside this one waits for, or has waited for.
+        self.joined: tuple[InFlightCall, ...] = ()
 
-    @property
-    def encloses_caller(self) -> bool:
-        """Whether the calling code runs inside this very call: to wait for it would be a deadlock."""
-        return self in _enclosing.get()
+    def try_join(self) -> bool:
+        """Note that the calls inside which the calling code runs wait for this one; False if that would be a deadlock."""
+        enclosing = _enclosing.get()
+        return not enclosing or _joins.add(enclosing, self)
 
     @property
     def can_be_joined(self) -> bool:
@@ -80,5 +87,35 @@ class InFlightCall(Future[Any]):
             self.set_exception(error)
 
 
+class _Joins(ForkSafe):
+    """Decides for one caller after the other, so that of two calls that want to wait for each other only one does."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def add(self, enclosing: tuple[InFlightCall, ...], flight: InFlightCall) -> bool:
+        """Note that all enclosing calls wait for this one, unless it waits for one of them; return whether they do."""
+        with self._lock:
+            if _reaches(flight, enclosing):
+                return False
+            for call in enclosing:
+                call.joined = (*(one for one in call.joined if not one.done()), flight)
+            return True
+
+
+def _reaches(start: InFlightCall, targets: tuple[InFlightCall, ...]) -> bool:
+    """Return whether a call is one of these, or waits for one of them."""
+    pending, seen = [start], set[InFlightCall]()
+    while pending:
+        flight = pending.pop()
+        if flight in targets:
+            return True
+        if flight not in seen and not flight.done():
+            seen.add(flight)
+            pending += flight.joined
+    return False
+
+
+_joins = _Joins()
 # The calls inside which some code runs; a context variable, so that threads of a pool and tasks know them too.
 _enclosing: contextvars.ContextVar[tuple[InFlightCall, ...]] = contextvars.ContextVar("emsco_flights_around", default=())

@@ -122,7 +122,7 @@ def explain_gaps() -> Iterator[None]:
             raise
         remedy = f"`features={{{error.feature!r}: FeatureOptions(missing='impute')}}`"
         text = f"the value is missing (None or NaN), and no row of the fit had a gap there: fill it, or fit with {remedy}"
-        details = (error.feature, error.stage, error.kind, error.cost, error.trace, error.index, error.key)
+        details = (error.feature, error.stage, error.kind, error.cost, error.trace, error.index, error.key, error.errors)
         raise AcquisitionError(f"feature {error.feature!r} (stage {error.stage}): {text}", *details) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -19,8 +20,8 @@ from emsco_runtime.engine.walk import NOT_DONE, Expired
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.breaker import CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
-from emsco_runtime.sources.pool import AcquirerPool
-from emsco_runtime.testing import make_bundle, sample_bundle
+from emsco_runtime.sources.pool import AcquirerPool, CallScope
+from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
 from tests.runtime.test_breaker import Clock, fail
 from tests.runtime.waiting import HangingSource, our_threads, wait_until
 
@@ -635,6 +636,40 @@ def test_cancelling_gives_up_the_thread_of_a_plain_source() -> None:
     # Its loop is closed by now: it must not be notified.
     source.release_event.set()
     wait_until(lambda: pool.counts.abandoned == 0, "the abandoned call ends")
+
+
+def test_cancelling_lets_no_call_begin_that_waits_for_a_thread() -> None:
+    """Two of forty plain sources hang when the decision is cancelled: giving these up does not let the others begin."""
+    source = HangingSource()
+    pool = AcquirerPool(2)
+    names = [f"f{number}" for number in range(40)]
+    acquirers = Acquirers()
+    for name in names:
+        acquirers.feature(name)(source)
+    cascade = Cascade(make_bundle([names]), acquirers, pool=pool)
+
+    async def main() -> None:
+        task = asyncio.create_task(cascade.decide_async(None))
+        await wait_for(lambda: source.entered == 2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert pool.counts[1:] == (0, 2, 2)
+    source.release_event.set()
+    wait_until(lambda: pool.counts.threads == 0, "threads of the pool end")
+    assert source.entered == 2
+
+
+def test_a_deadline_that_a_thread_notices_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop's timer is late: a call that a thread did not begin for the deadline ends the item all the same."""
+    monkeypatch.setattr(async_module, "CallScope", lambda _: CallScope(-math.inf))
+    acquirers = RecordingAcquirers("a", "b")
+    cascade = Cascade(make_bundle([["a", "b"]]), acquirers, pool=AcquirerPool(1))
+    decision = run(cascade.decide_async({"a": 1.0, "b": 1.0}, deadline_s=LONG))
+    assert (decision.reason, decision.cost, decision.trace[0].acquired) == ("deadline", 2.0, ())
+    assert acquirers.calls == []
 
 
 def test_a_plain_source_that_raises_after_its_time_out_disturbs_nobody() -> None:

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import stat
 import threading
@@ -362,6 +363,78 @@ def test_a_torn_file_that_is_rotated_in(tmp_path: Path) -> None:
     torn, line = path.read_text(encoding="utf-8").splitlines()
     assert torn == "half"
     assert json.loads(line)["decision"]["status"] == "rejected"
+
+
+def _decide_on_a_full_disk(cascade: Cascade, limit: int) -> None:
+    """Decide where the file may not grow beyond a limit, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    cascade.decide(SPAM, key="worker")
+    # What counts the lines of tests writes its own file when the process ends.
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_half_a_line_of_another_process_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A forked worker meets a full disk: the process that has the file open as well loses no record of its own."""
+    path = tmp_path / "audit.jsonl"
+    with AuditWriter(path) as writer:
+        cascade = Cascade(BUNDLE, observers=[writer])
+        cascade.decide(SPAM, key="first")
+        limit = path.stat().st_size + 20
+        worker = multiprocessing.get_context("fork").Process(target=_decide_on_a_full_disk, args=(cascade, limit))
+        worker.start()
+        worker.join(60)
+        assert path.stat().st_size == limit
+        cascade.decide(SPAM, key="second")
+        cascade.decide(SPAM, key="third")
+    first, half, *rest = path.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["item"] for line in (first, *rest)] == ["first", "second", "third"]
+    assert len(half) == 20
+    assert cascade.observer_failures == 0
+    assert caplog.text.count("the last line is incomplete") == 1
+
+
+def test_the_end_is_read_only_if_another_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers of one file: whole lines of the other are looked at once, one's own never; one that waits makes nobody wait."""
+    looks: list[str] = []
+    really = audit_module._ends_with_partial_line
+
+    def look(descriptor: int, path: str) -> bool:
+        looks.append(path)
+        return really(descriptor, path)
+
+    monkeypatch.setattr(audit_module, "_ends_with_partial_line", look)
+    path = tmp_path / "audit.jsonl"
+    with AuditWriter(path) as one, AuditWriter(path) as other:
+        for writer, seen in ((one, 0), (one, 0), (other, 1), (other, 1), (one, 2), (one, 2)):
+            writer(failing("x"))
+            assert len(looks) == seen
+        os.truncate(path, 0)
+        one(failing("x"))
+    assert len(lines(path)) == 1
+    with AuditWriter("/dev/null") as nowhere:
+        nowhere(failing("x"))
+        nowhere(failing("x"))
+    assert len(looks) == 3
+
+
+def test_half_a_line_is_waited_for_once_while_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found at the end is kept although the write fails: the next decision does not wait for it again."""
+    waits: list[float] = []
+    monkeypatch.setattr(audit_module.time, "sleep", waits.append)
+    path = tmp_path / "audit.jsonl"
+    path.write_text("half", encoding="utf-8")
+    with AuditWriter(path) as writer:
+        disk = _Disk(writer._file, 0)
+        writer._file = disk  # type: ignore[assignment]
+        for _ in range(3):
+            with pytest.raises(OSError, match="no space"):
+                writer(failing("x"))
+        disk.room = 1_000_000
+        writer(failing("x"))
+    assert len(waits) == 1
+    assert path.read_text(encoding="utf-8").startswith('half\n{"time"')
 
 
 def test_a_line_that_another_process_is_writing_is_not_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -64,7 +65,8 @@ def test_it_is_a_bounded_memory_with_an_age(steps: list[tuple[str, str, float]])
         clock.now += passed
         found = next((entry for entry in model if entry[0] == key), None)
         if what == "put":
-            model = [entry for entry in model if entry[0] != key] + [(key, clock.now + 1.0, number)]
+            # What has expired makes room first.
+            model = [entry for entry in model if entry[0] != key and clock.now < entry[1]] + [(key, clock.now + 1.0, number)]
             model = model[-2:]
             cache.put(key, number)
             continue
@@ -76,7 +78,36 @@ def test_it_is_a_bounded_memory_with_an_age(steps: list[tuple[str, str, float]])
             hits += 1
             model = [entry for entry in model if entry[0] != key] + [found]
             assert cache.get(key) == found[2]
-    assert cache.counts == (hits, misses, len(model))
+        assert cache._entries.keys() == cache._by_expiry.keys()
+    assert cache.counts == (hits, misses, sum(clock.now < entry[1] for entry in model))
+
+
+def test_what_has_expired_is_not_kept() -> None:
+    """A value goes when the next one is stored, though it was used after younger ones; reading the counts removes it, too."""
+    clock = Clock()
+    cache = AcquirerCache(key=sender, ttl_s=10.0, clock=clock)
+    values = [Value() for _ in range(3)]
+    alive = [weakref.ref(value) for value in values]
+    for key in range(3):
+        cache.put(key, values[key])
+        clock.now += 1.0
+    cache.get(0)
+    values.clear()
+    clock.now = 11.0
+    assert [one() is not None for one in alive] == [True, True, True]
+    cache.put("next", None)
+    assert [one() is not None for one in alive] == [False, False, True]
+    assert cache.counts.size == 2
+    clock.now = 12.0
+    assert cache.counts.size == 1
+    assert [one() is not None for one in alive] == [False, False, False]
+    cache.put("next", None)
+    clock.now = 21.5
+    assert cache.counts.size == 1  # its time began anew
+
+
+class Value:
+    """A value that can be referred to weakly."""
 
 
 def test_a_miss_is_no_value() -> None:

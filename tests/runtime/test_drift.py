@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from emsco_runtime import Cascade, InputError
+from emsco_runtime import AcquisitionError, Cascade, InputError
 from emsco_runtime.bundle.summary import summarise_costs
 from emsco_runtime.drift import DriftMonitor, DriftStatus, ExpectedConfidence, FigureStatus
 from emsco_runtime.drift.evidence import MeanIncreaseTest, WindowedTotals
@@ -322,6 +324,53 @@ def test_a_real_cascade() -> None:
     assert monitor._detector.streams[0].totals[:7] == [0, 0, 0, 1, 3, 1, 2]
     outside = monitor.status.outside
     assert (outside.budget, outside.deadline, outside.acquisition_failed, outside.degraded, outside.foreign) == (2, 1, 1, 2, 0)
+
+
+def test_items_that_raise_are_counted_as_those_that_are_rejected() -> None:
+    """The same failures under both policies: the same totals, the same status; those of another bundle are not counted."""
+    bundle = sample_bundle()
+    unclear = {"size": 0.1, "links": 0.1, "reputation": 0.1}
+    failures: list[dict[str, Any]] = [{"size": OSError()}, {"links": OSError()}, {"reputation": OSError()}, {"size": 3.0}]
+    monitors = []
+    for policy in ("reject", "raise"):
+        monitor = DriftMonitor(bundle.manifest)
+        monitors.append(monitor)
+        acquirers = RecordingAcquirers("size", "links", "reputation", on_failure=policy)
+        cascade = Cascade(bundle, acquirers, observers=[monitor])
+        fallback = RecordingAcquirers("links", on_failure="default") | RecordingAcquirers("size", "reputation", on_failure=policy)
+        degrading = Cascade(bundle, fallback, observers=[monitor])
+        for item in failures:
+            with contextlib.suppress(AcquisitionError):
+                cascade.decide(unclear | item)
+            with contextlib.suppress(AcquisitionError):
+                cascade.decide_many([unclear | item])
+            with contextlib.suppress(AcquisitionError):
+                asyncio.run(cascade.decide_async(unclear | item))
+        with contextlib.suppress(AcquisitionError):
+            degrading.decide(unclear | {"links": OSError(), "reputation": OSError()})
+    rejecting, raising = monitors
+    assert raising._detector.streams[0].totals == rejecting._detector.streams[0].totals
+    assert raising.status == rejecting.status
+    assert (raising.status.items, raising.status.outside.acquisition_failed, raising.status.outside.degraded) == (13, 10, 1)
+    raising.on_error(AcquisitionError("down", "size", 1, "exception", 1.0, ()), "another")
+    assert (raising.status.items, raising.status.outside.foreign) == (13, 1)
+
+
+def test_a_source_that_fails_raises_no_alarm() -> None:
+    """A healthy stream in which half of the items raise at the second stage stays ok; left out, they would look like drift."""
+    bundle = sample_bundle()
+    rng = np.random.default_rng(11)
+    rows = [dict(zip(("size", "links", "reputation"), row, strict=True)) for row in rng.normal(size=(3000, 3)).tolist()]
+    plain = Cascade(bundle)
+    places = [one.stages - 1 if one.label else STAGES for one in map(plain.decide, rows[:1500])]
+    monitor = DriftMonitor(manifest_of([places.count(place) for place in range(4)]))
+    left_out = DriftMonitor(monitor.manifest)
+    cascade = Cascade(bundle, RecordingAcquirers("size", "links", "reputation"), observers=[monitor, left_out.__call__])
+    for number, row in enumerate(rows[1500:]):
+        with contextlib.suppress(AcquisitionError):
+            cascade.decide(row | ({"links": OSError()} if number % 2 else {}))
+    assert (monitor.state, left_out.state) == ("ok", "alarm")
+    assert monitor.status.items == 1500
 
 
 def test_decisions_of_another_bundle_are_not_counted() -> None:

@@ -15,11 +15,11 @@ pytest.importorskip("prometheus_client", reason="the extra `metrics` is not inst
 
 from prometheus_client import CollectorRegistry
 
-from emsco_runtime import DriftMonitor, InputError
+from emsco_runtime import AcquisitionError, DriftMonitor, InputError
 from emsco_runtime.drift.gauges import DriftGauges
 from emsco_runtime.drift.status import DriftStatus
 from emsco_runtime.testing import make_bundle
-from tests.runtime.drift_samples import STAGES, make_decision, manifest_of
+from tests.runtime.drift_samples import SAMPLE, STAGES, make_decision, manifest_of
 from tests.runtime.test_breaker import Clock
 from tests.runtime.test_prometheus import NAME, Series, parse_samples, sample_key, samples_of
 
@@ -92,6 +92,10 @@ def test_an_observer_refreshes_at_a_change_and_at_times() -> None:
         clock.now = number // 100 * 10.0
     assert [change.state for change in changes][-1] == "alarm"
     assert refreshed == sorted({1, *(change.items for change in changes), 101, 201, 301})
+    error = AcquisitionError("down", "size", 1, "exception", 1.0, ())
+    monitor.on_error(error, SAMPLE.id)
+    gauges.on_error(error, SAMPLE.id)
+    assert refreshed[-1] == 401
 
 
 def test_several_bundles_and_a_new_version() -> None:

@@ -321,6 +321,64 @@ def test_a_call_that_decides_with_its_own_key_does_not_wait_for_itself(way: str)
     assert depths == [0, 1, 2]
 
 
+@pytest.mark.parametrize("way", ["decide", "pool", "async"])
+@pytest.mark.parametrize("keys", ["ab", "abc"])
+def test_calls_that_decide_for_each_others_keys_do_not_wait_in_a_circle(way: str, keys: str) -> None:
+    """Each call asks for the next key while that one's call runs: one of them calls for itself, and all end."""
+    following = dict(zip(keys, keys[1:] + keys[0], strict=True))
+    running: list[str] = []
+    inner: list[str] = []
+
+    def plain(item: tuple[str, str]) -> float:
+        key, place = item
+        if place == "inner":
+            inner.append(key)
+            return 0.1
+        running.append(key)
+        wait_until(lambda: len(running) == len(keys), "all calls run")
+        return float(cascade.decide((following[key], "inner")).stages)
+
+    async def async_source(item: tuple[str, str]) -> float:
+        key, place = item
+        if place == "inner":
+            inner.append(key)
+            return 0.1
+        running.append(key)
+        while len(running) < len(keys):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+        return float((await cascade.decide_async((following[key], "inner"))).stages)
+
+    cache = AcquirerCache(key=lambda item: item[0], ttl_s=60.0)
+    pool = AcquirerPool(len(keys)) if way == "pool" else None
+    cascade = cascade_of(async_source if way == "async" else plain, cache, pool=pool)
+    items = [(key, "outer") for key in keys]
+    decisions: list[Any] = []
+    works: list[Callable[[], object]]
+    if way == "async":
+        works = [lambda: decisions.extend(asyncio.run(cascade.decide_many_async(items, concurrency=len(keys))))]
+    elif way == "pool":
+        works = [lambda: decisions.extend(cascade.decide_many(items))]
+    else:
+        works = [lambda item=item: decisions.append(cascade.decide(item)) for item in items]  # type: ignore[misc]
+    # Daemons: calls that wait for ever are a failure, and do not keep the process.
+    for work in works:
+        threading.Thread(target=work, daemon=True).start()
+    wait_until(lambda: len(decisions) == len(keys), "all calls end")
+    assert [one.errors for one in decisions] == [()] * len(keys)
+    assert len(inner) == 1
+
+
+def test_a_call_that_has_waited_is_not_taken_for_one_that_waits() -> None:
+    """Only calls that still run are followed: after its end, what a call had joined does not keep others from joining it."""
+    first, second, third = InFlightCall(), InFlightCall(), InFlightCall()
+    assert first.run(lambda _: second.try_join(), None)
+    assert first.joined == (second,)
+    assert not second.run(lambda _: second.try_join(), None)
+    # Both have ended, and neither is waited for.
+    assert third.run(lambda _: first.try_join() and third.joined == (first,) and second.try_join(), None)
+    assert third.joined == (second,)
+
+
 def test_plain_code_in_an_event_loop_does_not_wait_for_a_task_of_that_loop() -> None:
     """`decide` inside a coroutine, while a task of the same loop makes the call: it calls for itself, and nothing hangs."""
     cache, source = WatchedCache(), Source(WatchedCache(), 0)

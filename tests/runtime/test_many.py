@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import assume, given, settings, strategies as st
 
 from emsco_runtime import Acquirers, AcquisitionError, Bundle, Cascade, Decision, InputError
 from emsco_runtime.bundle.manifest import Feature
+from emsco_runtime.bundle.numbers import ValueFault
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.bundle.rule import RESCORE_MARGIN
+from emsco_runtime.decision import Failure
 from emsco_runtime.driving import columns as columns_module
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.testing import RecordingAcquirers, make_bundle, sample_bundle
@@ -235,6 +238,27 @@ def test_a_batch_acquirer_that_breaks_its_promise(result: Any, kind: str, said: 
     assert failed[0].errors[0].kind == kind
     assert said in failed[0].errors[0].message
     assert failed[0].cost == 1.0
+
+
+@pytest.mark.parametrize("cause", [None, OSError("down")])
+def test_a_failure_that_items_share_does_not_grow(cause: Exception | None) -> None:
+    """One fault of a batch is that of all its items: its traceback, which keeps frames alive, is as long as for one item."""
+    lengths = []
+    for count in (1, 50):
+        fault = ValueFault("missing_key", "too few")
+        acquirers = Acquirers()
+
+        @acquirers.batch("a")
+        def raising(items: list[Any], fault: ValueFault = fault) -> list[float]:
+            raise fault from cause
+
+        decisions = Cascade(make_bundle([["a"]]), acquirers, on_failure="reject").decide_many(range(count))
+        assert {one.errors[0] for one in decisions} == {Failure("a", 1, "missing_key", "too few")}
+        lengths.append(len(traceback.extract_tb(fault.__traceback__)))
+        with pytest.raises(AcquisitionError) as caught:
+            Cascade(make_bundle([["a"]]), acquirers).decide_many([1])
+        assert caught.value.__cause__ is cause
+    assert lengths[0] == lengths[1]
 
 
 def test_a_batch_acquirer_may_empty_its_list() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -179,6 +180,41 @@ def test_items_that_raise() -> None:
     raised = {"status": "raised", "reason": "acquisition_failed", "label": "", "stage": "1"}
     assert found[sample_key("emsco_decisions_total", **raised)] == 1
     assert found[sample_key("emsco_acquirer_failures_total", feature="links", kind="missing_key")] == 1
+
+
+def test_what_happened_before_an_item_raised_is_counted() -> None:
+    """A fallback, a value out of a cache and the bill of an item that raises are in the metrics, as if it had been rejected."""
+    found = []
+    for policy in ("reject", "raise"):
+        registry = CollectorRegistry()
+        acquirers = RecordingAcquirers("links", on_failure="default") | RecordingAcquirers("reputation", on_failure=policy)
+        acquirers.feature("size", cache=AcquirerCache(key=lambda item: 1, ttl_s=60.0, charge="full"))(lambda item: 0.0)
+        cascade = Cascade(BUNDLE, acquirers, observers=[Metrics(registry=registry, acquirers=False)])
+        for _ in range(2):
+            with contextlib.suppress(AcquisitionError):
+                cascade.decide({"links": OSError(), "reputation": OSError()})
+        # The time of an item that raised is not known.
+        names = ("emsco_decision_cost", "emsco_degraded", "emsco_acquirer")
+        found.append({key: value for key, value in samples_of(registry).items() if key[0].startswith(names)})
+    rejected, raised = found
+    # When a series was created is no count.
+    assert {key: value for key, value in raised.items() if "created" not in key[0]} == {
+        key: value for key, value in rejected.items() if "created" not in key[0]
+    }
+    assert raised[sample_key("emsco_decision_cost_sum")] == 56.0
+    assert raised[sample_key("emsco_degraded_decisions_total")] == 2
+    assert raised[sample_key("emsco_acquirer_failures_total", feature="links", kind="exception")] == 2
+    assert raised[sample_key("emsco_acquirer_failures_total", feature="reputation", kind="exception")] == 2
+    assert raised[sample_key("emsco_acquirer_cached_total", feature="size")] == 1
+
+
+def test_an_error_without_a_list_of_failures_is_one() -> None:
+    """An `AcquisitionError` that was made as before has no list: its own failure is counted."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry=registry)
+    metrics.on_bind(BUNDLE.manifest)
+    metrics.on_error(AcquisitionError("down", "links", 2, "timeout", 3.0, ()), BUNDLE.manifest.id)
+    assert samples_of(registry)[sample_key("emsco_acquirer_failures_total", feature="links", kind="timeout")] == 1
 
 
 def test_observers_that_raise_are_counted() -> None:

@@ -8,13 +8,14 @@ import os
 import pickle
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from emsco_runtime import Acquirers, AcquisitionError, BindError, Cascade, Decision, InputError
-from emsco_runtime.driving import pooled
+from emsco_runtime.driving import pooled, runner
 from emsco_runtime.driving.one import _acquire
 from emsco_runtime.engine.walk import walk
 from emsco_runtime.sources import pool as pool_module
@@ -261,6 +262,54 @@ def test_many_items_side_by_side_at_the_deadline(source: HangingSource) -> None:
     assert pool.counts.abandoned == 2
 
 
+def entered_at_all(source: HangingSource, pool: AcquirerPool) -> int:
+    """Return how many calls of a source have begun, once no other can begin."""
+    source.release_event.set()
+    wait_until(lambda: pool.counts.threads == 0, "threads of the pool end")
+    return source.entered
+
+
+@pytest.mark.parametrize("way", ["many", "many_async"])
+def test_calls_that_wait_for_a_thread_at_the_deadline_never_begin(
+    source: HangingSource, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred items, two threads that hang: giving these two up at the deadline does not let the others begin."""
+    acquirers = Acquirers()
+    acquirers.feature("a")(source)
+    pool = AcquirerPool(2)
+    cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)
+    end = time.perf_counter() + WITHIN
+    # In async code the deadline of each item counts from its own start: here all have the same.
+    monkeypatch.setattr(runner, "deadline_from", lambda _: end)
+    if way == "many":
+        decisions = cascade.decide_many(range(100), deadline_s=WITHIN)
+    else:
+        decisions = asyncio.run(cascade.decide_many_async(range(100), deadline_s=WITHIN, concurrency=100))
+    assert {(one.reason, one.cost) for one in decisions} == {("deadline", 1.0)}
+    assert pool.counts[1:] == (0, 2, 2)
+    assert entered_at_all(source, pool) == 2
+
+
+@pytest.mark.parametrize("way", ["decide", "async"])
+def test_calls_that_wait_for_a_thread_at_a_failure_do_not_begin(source: HangingSource, way: str) -> None:
+    """Of forty sources in two threads the first fails: the next may begin in its thread at that moment, and no other."""
+
+    def failing(item: Any) -> float:
+        wait_until(lambda: source.entered, "the second call begins")
+        raise OSError("down")
+
+    names = [f"f{number}" for number in range(40)]
+    acquirers = Acquirers()
+    for name in names:
+        acquirers.feature(name, on_failure="reject")(failing if name == "f0" else source)
+    pool = AcquirerPool(2)
+    cascade = Cascade(make_bundle([names]), acquirers, pool=pool)
+    decision = decide(cascade, way, 1)
+    assert [(one.feature, one.kind) for one in decision.errors] == [("f0", "exception")]
+    assert pool.counts.waiting == 0
+    assert entered_at_all(source, pool) in (1, 2)
+
+
 def test_a_batch_source_that_hangs(source: HangingSource) -> None:
     """Its time-out is for the whole call: every item fails by the policy, once; at a deadline all are rejected for it."""
     acquirers = Acquirers()
@@ -387,6 +436,28 @@ def test_too_many_abandoned_calls_and_the_way_back(source: HangingSource, way: s
     assert decide(by_policy, way, {}).errors == ()
 
 
+@pytest.mark.parametrize("way", ["many", "many_async"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_that_wait_for_a_thread_are_refused_at_the_limit(source: HangingSource, way: str, threads: int) -> None:
+    """Sixty items hang, two calls may be abandoned: those that run by then are timed out, and all that wait are refused."""
+    pool = AcquirerPool(threads, max_abandoned=2)
+    acquirers = Acquirers()
+    acquirers.feature("a", timeout_s=SOON, on_failure="reject")(source)
+    cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)
+    if way == "many":
+        decisions = cascade.decide_many(range(60))
+    else:
+        decisions = asyncio.run(cascade.decide_many_async(range(60), concurrency=60))
+    kinds = Counter(one.errors[0].kind for one in decisions)
+    timed_out = kinds["timeout"]
+    # Of two threads, one may begin another call between the first time-out and the second.
+    assert 2 <= timed_out <= 1 + threads
+    assert kinds == {"timeout": timed_out, "refused": 60 - timed_out}
+    assert pool.counts.abandoned == timed_out
+    assert pool.counts.threads <= timed_out + threads
+    assert entered_at_all(source, pool) == timed_out
+
+
 def registry(source: HangingSource, breaker: CircuitBreaker) -> Acquirers:
     """Return acquirers of which the first hangs, in a stage of its own."""
     acquirers = Acquirers()
@@ -470,6 +541,25 @@ def test_an_interrupt_while_waiting_abandons_the_call(source: HangingSource, mon
     with pytest.raises(KeyboardInterrupt):
         cascade.decide(UNCLEAR)
     assert cascade._pool.counts.abandoned == 1
+
+
+def test_an_interrupt_lets_no_call_begin_that_waits_for_a_thread(source: HangingSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C while two of forty sources hang: giving these up does not let the others begin."""
+
+    def interrupted(*_: object) -> Any:
+        wait_until(lambda: source.entered == 2, "two calls begin")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pooled, "wait_for_call", interrupted)
+    names = [f"f{number}" for number in range(40)]
+    acquirers = Acquirers()
+    for name in names:
+        acquirers.feature(name)(source)
+    pool = AcquirerPool(2)
+    with pytest.raises(KeyboardInterrupt):
+        Cascade(make_bundle([names]), acquirers, pool=pool).decide(1)
+    assert pool.counts[1:] == (0, 2, 2)
+    assert entered_at_all(source, pool) == 2
 
 
 def test_an_interrupt_while_calls_are_begun_abandons_those_that_are(source: HangingSource) -> None:

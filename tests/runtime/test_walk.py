@@ -386,7 +386,29 @@ def test_a_failure_raises_by_default(value: Any, kind: str, said: str) -> None:
     if isinstance(value, Exception):
         assert error.__cause__ is value
     copy = pickle.loads(pickle.dumps(error))
-    assert (str(copy), copy.trace) == (str(error), error.trace)
+    assert (str(copy), copy.trace, copy.errors) == (str(error), error.trace, error.errors)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_error_lists_the_failures_before_it(many: bool) -> None:
+    """A failure that fell back at an earlier stage is in the error of a later one, as it is in a decision."""
+    bundle = sample_bundle()
+    unsteady = {**UNCLEAR, "links": OSError("first"), "reputation": OSError("second")}
+    decided, raised = (
+        Cascade(
+            bundle, RecordingAcquirers("size", "links", on_failure="default") | RecordingAcquirers("reputation", on_failure=last)
+        )
+        for last in ("reject", "raise")
+    )
+    decision = decided.decide(unsteady)
+    with pytest.raises(AcquisitionError) as caught:
+        _ = raised.decide_many([unsteady]) if many else raised.decide(unsteady)
+    assert [(one.feature, one.stage, one.kind) for one in caught.value.errors] == [
+        ("links", 2, "exception"),
+        ("reputation", 3, "exception"),
+    ]
+    assert caught.value.errors == decision.errors
+    assert AcquisitionError("down", "links", 2, "exception", 3.0, ()).errors == ()
 
 
 @pytest.mark.parametrize(("value", "kind", "said"), FAILURES)
