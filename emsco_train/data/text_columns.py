@@ -26,6 +26,8 @@ __all__ = ["infer_kind", "missing_label", "parse_column", "parse_labels"]
 
 # A column with at least this share of numbers is numeric: a word in it is a mistake, not a category.
 _NUMERIC_SHARE = 0.9
+# Rows that are looked at for codes: of millions of different numbers, all texts would take seconds.
+_MAX_LOOKED_AT = 50_000
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
@@ -55,7 +57,7 @@ def _holds_padded_codes(column: TextColumn, numbers: Floats) -> bool:
     """Return whether there are codes such as 01 beside 1, which would be one number."""
     if not np.array_equal(numbers, np.floor(numbers)):
         return False
-    texts = set(column.distinct()[0])
+    texts = set(column.take(np.arange(min(len(numbers), _MAX_LOOKED_AT))).distinct()[0])
     padded = [text for text in texts if len(text) > 1 and text.startswith("0") and text.isdecimal()]
     return any((text.lstrip("0") or "0") in texts for text in padded)
 
