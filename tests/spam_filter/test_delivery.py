@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -137,6 +138,17 @@ def test_each_recipient_may_have_a_maildir(tmp_path: Path) -> None:
     }
     assert len(found) == len(recipients)
     assert {path.name for path in tmp_path.iterdir()} == {"x.org", "%2e.", "%"}
+
+
+@pytest.mark.parametrize("path", ["{domain}/{user}", "all"])
+def test_a_maildir_that_was_removed_is_made_again(tmp_path: Path, path: str) -> None:
+    """A mailbox that is deleted and wanted again needs no restart of the service."""
+    mailboxes, parcel = Mailboxes(tmp_path / path, "host"), OutgoingMessage(b"Subject: x\r\n\r\n", "", ("ann@x.org",))
+    assert mailboxes.deliver(parcel).outcome == "delivered"
+    for folder in tmp_path.iterdir():
+        shutil.rmtree(folder)
+    assert mailboxes.deliver(parcel).outcome == "delivered"
+    assert len(list(tmp_path.rglob("new/*"))) == 1
 
 
 @given(text=st.text(max_size=400))

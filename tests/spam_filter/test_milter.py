@@ -138,6 +138,22 @@ def test_a_large_message_is_kept_in_part_and_its_forged_headers_go() -> None:
     assert b"x-EMSCO-note" in answers[1].data
 
 
+@pytest.mark.parametrize(
+    ("piece", "status"),
+    [
+        (Packet(b"B", b"z" * 900), b"ham"),
+        (Packet(b"B", b"z" * 1001), b"unsure"),
+        (Packet(b"L", b"A\0" + b"x" * 1001 + b"\0"), b"unsure"),
+    ],
+)
+def test_a_message_of_which_something_was_not_kept_is_never_ham(piece: Packet, status: bytes) -> None:
+    """Spam may be in the rest, of the body or of the headers: the message is unsure, and a header says why."""
+    answers = talk(milter(Verdicts(Verdict("ham")), max_bytes=1000), ALL_OPTIONS, MESSAGE[0], piece, Packet(b"E"))
+    shown = [answer.data for answer in answers]
+    assert any(b"X-Emsco-Status\x00" in data and status in data for data in shown)
+    assert any(b"X-Emsco-Unread\x00" in data for data in shown) == (status == b"unsure")
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([bytes([one]) for one in b"CHMRLNBEADKUTXO"]), st.binary(max_size=60)), max_size=12))
 def test_no_packet_raises_anything_but_that_it_is_no_packet(packets: list[tuple[bytes, bytes]]) -> None:
@@ -394,4 +410,10 @@ def test_no_mail_is_lost_when_the_milter_is_killed_again_and_again(processes: in
             assert all(f"Subject: number-{number}-\n".encode() in arrived for number in range(len(messages)))
             assert all(b"X-Emsco-Status: spam" in content for content in postfix.inbox)
     finally:
-        shutil.rmtree(folder)
+        (
+            shutil.rmtree(folder)[
+                (Packet(b"B", b"z" * 900), b"ham"),
+                (Packet(b"B", b"z" * 1001), b"unsure"),
+                (Packet(b"L", b"A\0" + b"x" * 1001 + b"\0"), b"unsure"),
+            ],
+        )

@@ -10,6 +10,7 @@ import pytest
 from spam_filter.cli.generate import write_corpus
 from spam_filter.cli.learn import main as learn
 from spam_filter.cli.retrain import main as retrain
+from spam_filter.errors import CorpusError
 from spam_filter.evaluation import Evaluation
 from spam_filter.model import Model
 from spam_filter.synthetic.generator import generate
@@ -107,5 +108,13 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
     learn(arguments)
     assert {mail.label for mail in read_corpus(out) if b"open" in mail.raw} == {"ham"}
     assert learn(["--spam", str(tmp_path / "none"), "--out", str(out)]) == 1
+    assert "none: there is no such Maildir: give a folder" in capsys.readouterr().err
+    (junk / "cur" / "a folder").mkdir()
+    assert learn(["--spam", str(junk), "--ham", str(tmp_path / "none"), "--out", str(tmp_path / "half")]) == 0
+    assert "none: there is no such Maildir: nothing is learnt from it" in capsys.readouterr().out
+    # Nobody has moved ham yet: that is no fault of what is to be added to other mail.
+    assert {mail.label for mail in read_corpus(tmp_path / "half", may_be_empty=True)} == {"spam"}
+    with pytest.raises(CorpusError, match="ham: found no message"):
+        read_corpus(tmp_path / "half")
     with pytest.raises(SystemExit):
         learn(["--out", str(out)])

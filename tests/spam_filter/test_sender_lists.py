@@ -48,6 +48,12 @@ def test_a_list_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_text("# ours\nAnn@Good.example  # a friend\n\nbad.example\n", encoding="utf-8")
     assert read_list("allow", path) == {"ann@good.example", "bad.example"}
+    path.write_text("\ufeff.one.example\n*.two.example\n*@three.example\na*b@four.example\nmünchen.example\n", encoding="utf-8")
+    ascii_and_plain = {"xn--mnchen-3ya.example", "münchen.example"}
+    assert read_list("block", path) == {"one.example", "two.example", "three.example", "a*b@four.example", *ascii_and_plain}
+    path.write_text("*\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"line 1: expected an address or a domain, got '\*'"):
+        read_list("block", path)
     path.write_text("good.example\na b\n", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"block: .*list, line 2: expected an address or a domain, got 'a b'"):
         read_list("block", path)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spam_filter.cli.console import run_command
+
+if TYPE_CHECKING:
+    from spam_filter.training.corpus import Label
 
 __all__ = ["main"]
 
@@ -36,11 +41,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _learn(options: argparse.Namespace) -> None:
-    from spam_filter.training.learning import learn_from_moves  # noqa: PLC0415 - after the arguments
+    from spam_filter.errors import CorpusError  # noqa: PLC0415 - after the arguments
+    from spam_filter.training.learning import learn_from_moves  # noqa: PLC0415
 
-    spam = sum(learn_from_moves("spam", folder, options.out, everything=options.everything) for folder in options.spam)
-    ham = sum(learn_from_moves("ham", folder, options.out, everything=options.everything) for folder in options.ham)
-    print(f"learnt: {spam} spam and {ham} ham messages are new in {options.out}")
+    given: list[tuple[Label, Path]] = [("spam", folder) for folder in options.spam] + [("ham", folder) for folder in options.ham]
+    there = [(label, folder) for label, folder in given if (folder / "cur").is_dir()]
+    missing = [str(folder) for _, folder in given if not (folder / "cur").is_dir()]
+    if missing:
+        message = f"{', '.join(missing)}: there is no such Maildir"
+        if not there:
+            raise CorpusError(f"{message}: give a folder that people move mail to")
+        # Nobody may have moved anything there yet: the others are learnt from.
+        print(f"{message}: nothing is learnt from it")
+    counts: Counter[Label] = Counter()
+    for label, folder in there:
+        counts[label] += learn_from_moves(label, folder, options.out, everything=options.everything)
+    print(f"learnt: {counts['spam']} spam and {counts['ham']} ham messages are new in {options.out}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def _retrain(options: argparse.Namespace, training: argparse.Namespace) -> None:
     from spam_filter.training.corpus import read_corpus  # noqa: PLC0415
     from spam_filter.training.retraining import retrain_model  # noqa: PLC0415
 
-    mails = [mail for place in options.mail for mail in read_corpus(place)]
+    mails = [mail for place in options.mail for mail in read_corpus(place, may_be_empty=True)]
     done = retrain_model(mails, options.model, settings_of(training), on_step=lambda line: print(line, flush=True))
     with Model.open(options.model) as model:
         for name, found in (("old model", done.old), ("new model", done.new)):

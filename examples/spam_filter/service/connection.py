@@ -11,6 +11,7 @@ r"""`Connection`: one client's SMTP conversation, with what aiosmtpd leaves open
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,6 +170,8 @@ class Connection(ForwardedClient):
         self.loop.call_later(_LAST_WORD_S, self.transport.abort)  # type: ignore[attr-defined]
 
     def _counted(self, method: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
+        # With what HELP says of it.
+        @functools.wraps(method)
         async def call(arg: str) -> None:
             self._commands += 1
             if self._commands > _MOST_COMMANDS:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
 from spam_filter.message.mail import Envelope
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "address_error"]
 
 _log = logging.getLogger("spam_filter")
+# A next hop may repeat addresses in its answer, and the log has none.
+_ADDRESS: Final = re.compile(r"\S*@\S*")
 
 
 def address_error(address: str, *, utf8: bool) -> str | None:
@@ -125,7 +128,7 @@ class Handler:
             verdict.stage,
             verdict.cost,
             len(raw),
-            receipt.outcome,
+            receipt.outcome if receipt.outcome == "delivered" else f"{receipt.outcome} ({_ADDRESS.sub('...', receipt.reply)})",
             1000 * seconds,
         )
         return f"{receipt.reply} ({message_id})"

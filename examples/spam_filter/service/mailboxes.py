@@ -67,14 +67,26 @@ class Mailboxes:
         written: list[tuple[MaildirFolder, str]] = []
         try:
             for recipient in dict.fromkeys(parcel.recipients):
-                folder = self._folder(recipient)
-                written.append((folder, folder.write(_envelope(parcel.sender, recipient), parcel.content)))
+                # One by one: what was written before a failure is discarded.
+                written.append(  # noqa: PERF401
+                    self._write(recipient, _envelope(parcel.sender, recipient), parcel.content)
+                )
             _publish(written)
         except OSError as error:
             for folder, name in written:
                 folder.discard(name)
             return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
         return DeliveryResult("delivered", "250 2.0.0 stored")
+
+    def _write(self, recipient: str, head: bytes, content: bytes) -> tuple[MaildirFolder, str]:
+        folder = self._folder(recipient)
+        try:
+            return folder, folder.write(head, content)
+        except FileNotFoundError:
+            # Somebody has removed it since: it is made again.
+            self._known.clear()
+            folder = self._folder(recipient)
+            return folder, folder.write(head, content)
 
     def _folder(self, recipient: str) -> MaildirFolder:
         user, _, domain = recipient.rpartition("@")

@@ -19,7 +19,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spam_filter.message.mail import Envelope
@@ -66,6 +66,8 @@ class _Message:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytearray = field(default_factory=bytearray)
     size: int = 0
+    # Whether something of it was not kept.
+    is_cut: bool = False
 
 
 class Milter:
@@ -150,6 +152,8 @@ class Milter:
                 # All that could be forged is kept; of the rest, as much as is looked at.
                 if message.size <= self._max_bytes or _OURS in data.lower():
                     message.headers.append((name, value))
+                else:
+                    message.is_cut = True
             case b"B":
                 self._add_body(data)
             case b"A":
@@ -164,6 +168,7 @@ class Milter:
     def _add_body(self, data: bytes) -> None:
         room = self._max_bytes - len(self._message.body)
         self._message.body += data[: max(0, room)]
+        self._message.is_cut |= room < len(data)
         self._message.size += len(data)
 
     async def _decide(self) -> list[Packet]:
@@ -172,6 +177,9 @@ class Milter:
         envelope = Envelope(message.sender, tuple(message.recipients), self._client, self._helo)
         raw = await asyncio.to_thread(self._raw, message)
         verdict = await self._verdicts.verdict(message_id, raw, envelope)
+        if message.is_cut and verdict.status == "ham":
+            # Spam may be in what was not kept.
+            verdict = replace(verdict, status="unsure", unread=True)
         changes = await asyncio.to_thread(lambda: list(forged_changes(message.headers)))
         refused = verdict.status == "error" and self._on_error == "tempfail"
         seconds = time.perf_counter() - started

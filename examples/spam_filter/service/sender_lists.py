@@ -1,7 +1,8 @@
 """`SenderLists`: senders that an administrator has an opinion about, whatever the model thinks.
 
-A file has one address or domain on each line (a domain stands for its subdomains too; ``#`` begins a comment). A message is
-looked up by the address in From and by the sender of its envelope. Neither is authenticated, and anyone can write either:
+A file has one address or domain on each line (a domain stands for its subdomains too, with or without ``.``, ``*.`` or ``*@``
+before it; ``#`` begins a comment). A message is looked up by the address in From and by the sender of its envelope. Neither is
+authenticated, and anyone can write either:
 
 - **block**: the message is ``spam``. Nobody gains by forging a blocked sender, so addresses in a name or in a second From field
   are looked up, too.
@@ -26,7 +27,8 @@ from spam_filter.service.verdict import Verdict
 
 __all__ = ["SenderLists", "read_list"]
 
-_ENTRY: Final = re.compile(r"(?:[^\s@<>,;]+@)?[^\s@<>,;]+\.?[^\s@<>,;.]+")
+_ENTRY: Final = re.compile(r"(?:[^\s@<>,;]+@)?[^\s@<>,;*.][^\s@<>,;*]*[^\s@<>,;*.]")
+_WHOLE_DOMAIN: Final = re.compile(r"^(?:\*@|\*?\.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,23 @@ def read_list(name: str, path: Path) -> frozenset[str]:
         If it cannot be read, or a line is neither.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{name}: {path} cannot be read: {error}; give a text file") from error
     found: set[str] = set()
     for number, line in enumerate(lines, start=1):
-        entry = line.partition("#")[0].strip().lower()
+        entry = _WHOLE_DOMAIN.sub("", line.partition("#")[0].strip().lower())
         if entry and _ENTRY.fullmatch(entry) is None:
             raise SettingsError(f"{name}: {path}, line {number}: expected an address or a domain, got {entry!r}")
         if entry:
-            found.add(entry)
+            found |= {entry, _in_ascii(entry)}
     return frozenset(found)
+
+
+def _in_ascii(entry: str) -> str:
+    """Return an address or a domain with its domain as mail has it where letters are beyond ASCII, if there is such a form."""
+    name, at, domain = entry.rpartition("@")
+    try:
+        return f"{name}{at}{domain.encode('idna').decode('ascii')}"
+    except UnicodeError:
+        return entry

@@ -58,13 +58,15 @@ def received_time(raw: bytes) -> datetime:
     return hop or mail.date or _NO_TIME
 
 
-def read_corpus(path: str | Path) -> list[LabelledMail]:
+def read_corpus(path: str | Path, *, may_be_empty: bool = False) -> list[LabelledMail]:
     """Read a folder of labelled mail.
 
     Parameters
     ----------
     path
         The folder.
+    may_be_empty
+        Whether it may hold one kind of mail alone, or none: what people have moved since the last time.
 
     Raises
     ------
@@ -79,23 +81,25 @@ def read_corpus(path: str | Path) -> list[LabelledMail]:
     found = {label: next((one for one in (folder / label, folder / f"{label}.mbox") if one.exists()), None) for label in LABELS}
     if found["ham"] is None or found["spam"] is None:
         raise CorpusError(f"{folder}: found neither {_LABEL_FILE} nor both of spam and ham: add them, or give --spam and --ham")
-    return read_pair(found["spam"], found["ham"])
+    return read_pair(found["spam"], found["ham"], may_be_empty=may_be_empty)
 
 
-def read_pair(spam: str | Path, ham: str | Path) -> list[LabelledMail]:
+def read_pair(spam: str | Path, ham: str | Path, *, may_be_empty: bool = False) -> list[LabelledMail]:
     """Read spam from one place and ham from another, each a folder of files, a Maildir, or an mbox file.
 
     Parameters
     ----------
     spam, ham
         The places.
+    may_be_empty
+        As in `read_corpus`.
     """
     places: tuple[tuple[Label, str | Path], ...] = (("ham", ham), ("spam", spam))
     found: list[LabelledMail] = []
     for label, place in places:
         before = len(found)
         found += [LabelledMail(raw, label, received_time(raw), source) for source, raw in _read_messages(Path(place))]
-        if len(found) == before:
+        if len(found) == before and not may_be_empty:
             raise CorpusError(f"{place}: found no message: give a folder of messages, a Maildir or an mbox file")
     return found
 

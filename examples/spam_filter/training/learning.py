@@ -68,6 +68,6 @@ def _read_maildir(maildir: Path) -> Iterator[bytes]:
         for path in sorted((maildir / folder).iterdir()):
             try:
                 yield path.read_bytes()
-            except FileNotFoundError:
-                # Moved or read meanwhile: its new place is found the next time.
+            except (FileNotFoundError, IsADirectoryError):
+                # Moved or read meanwhile: its new place is found the next time. A folder is no message.
                 continue
