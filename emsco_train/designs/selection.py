@@ -212,11 +212,18 @@ class Requirements(Constraints):
         if satisfying and self.objective == "knee":
             return knee_of(satisfying, full_cost)
         if satisfying:
-            return max(satisfying, key=lambda design: _sort_key(design, self.objective))
+            return max(satisfying, key=self._sort_key)
         if not designs:
             raise SelectionError("the front is empty: no design satisfied the constraints of the search. Loosen them")
         nearest = self._nearest(designs, full_cost)
         raise SelectionError(f"{self._describe_failure(nearest, designs)}. {self._advise(designs, full_cost)}", nearest.id)
+
+    def _sort_key(self, design: Design) -> tuple[float, ...]:
+        key = _sort_key(design, self.objective)
+        if self.objective != "accuracy" or self.sure is None or design.precision is None:
+            return key
+        # A handful of rows that happen to be right are the most accurate, and say nothing.
+        return (design.bounds(self.sure).accuracy, *key)
 
     def meets(self, design: Design) -> bool:
         """Return whether a design satisfies every floor and the cap, by bounds on its figures where `sure` asks for them."""

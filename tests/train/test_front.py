@@ -147,7 +147,7 @@ def test_selection_by_the_kind_of_requirement() -> None:
     assert FRONT.select(min_coverage=0.6, min_accuracy=0.96, sure=None).id == EXPENSIVE.id
     assert FRONT.select(max_cost=5, sure=None).id == MIDDLE.id
     assert FRONT.select(max_cost=5, min_coverage=0.5, sure=None).id == CHEAP.id
-    assert FRONT.select(by="coverage").id == EXPENSIVE.id
+    assert FRONT.select(by="coverage").id == FRONT.select(by="accuracy").id == EXPENSIVE.id
     assert FRONT.select(by="coverage", max_cost=9, sure=None).id == MIDDLE.id
     assert FRONT.select(min_accuracy=0.9, by="fitness", sure=None).id == CHEAP.id
 
@@ -161,6 +161,11 @@ def test_selection_by_bounds() -> None:
     assert counted(500).select(max_cost=4.02).id == CHEAP.id
     assert counted(50_000).select(max_cost=4.02).id == MIDDLE.id
     assert counted(1).select(by="fitness").id == CHEAP.id
+    # A handful of rows that are all right are the most accurate, and show next to nothing.
+    lucky = replace(design((0, 2, 1), 0.01, 1.0, 1.0), rows=500, precision=Precision(500, 5, 0.01))
+    front = Front([*counted(500), lucky], full_cost=10.0)
+    assert front.select(max_cost=5).id == front.select(by="accuracy", max_cost=5).id == MIDDLE.id
+    assert front.select(max_cost=5, sure=None).id == lucky.id
     again = Front.from_json(counted(500).to_json())
     assert again.select(min_accuracy=0.94).id == EXPENSIVE.id
     assert again.select(max_cost=4.02).id == CHEAP.id
