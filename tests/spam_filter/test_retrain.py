@@ -70,7 +70,7 @@ def test_the_old_model_stays_unless_there_is_new_mail(
     assert retrain([str(folder), str(tmp_path / "mail"), *QUICK]) == 0
     assert "the old model stays: 0 messages to compare on" in capsys.readouterr().out
     assert (folder / MODEL_FILE).read_bytes() == before
-    write_corpus(tmp_path / "fresh", 150, seed=6)
+    write_corpus(tmp_path / "fresh", 450, seed=6)
     assert retrain([str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]) == 0
     shown = capsys.readouterr().out
     replaced = "the new model is in place" in shown
@@ -79,6 +79,27 @@ def test_the_old_model_stays_unless_there_is_new_mail(
     assert "old model:" in shown
     Model.open(folder).close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "mail", "model"]
+
+
+def test_too_little_new_test_mail_is_known_before_the_training(
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 new messages a few are test mail: nothing is trained, and the remedy is named, by how the mail is divided."""
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("nothing must be trained")
+
+    monkeypatch.setattr(retraining, "train_model", fail)
+    folder = shutil.copytree(trained.folder, tmp_path / "model")
+    write_corpus(tmp_path / "mail", 500, seed=5)
+    write_corpus(tmp_path / "fresh", 60, seed=6)
+    arguments = [str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]
+    for more, remedy in (((), "some 400 messages in all"), (("--split", "time"), "or split by families")):
+        assert retrain([*arguments, *more]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r"stays: 60 messages are new, and \d+ of them would be test mail.*: expected at least 20", shown)
+        assert remedy in shown
+        assert shown.count("\n") == 1
 
 
 def test_retrain_takes_what_its_help_says(
