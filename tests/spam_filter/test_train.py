@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
+from spam_filter.cli.generate import write_corpus
 from spam_filter.cli.retrain import main as retrain
 from spam_filter.cli.train import format_model, main as train, make_parser, settings_of
 from spam_filter.errors import CorpusError, ModelError
@@ -160,6 +163,31 @@ def test_a_price_that_no_question_has_is_refused() -> None:
     """Look-ups cost nothing at least."""
     with pytest.raises(ModelError, match=r"query_ms is -1\.0: expected a number of at least 0"):
         LookupPlan("system", query_ms=-1.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_ended_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM: one line, status 130, no working folder."""
+    write_corpus(tmp_path / "mail", 300, seed=5)
+    # Python ignores Ctrl-C where the tests run in the background.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from spam_filter.__main__ import run; sys.exit(run())"
+    )
+    command = [sys.executable, "-c", code, "train", str(tmp_path / "mail"), "--out", str(tmp_path / "model")]
+    top = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(top / "examples"), str(top)))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("mail ")
+        assert len(list(tmp_path.iterdir())) == 2
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    # Python itself ends by the signal if it came in code that was made at run time, as that of data classes.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert errors.endswith("spam_filter train: interrupted\n")
+    assert "Traceback" not in errors
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mail"]
 
 
 def test_every_command_is_there_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
