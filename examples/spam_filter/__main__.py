@@ -40,7 +40,12 @@ def main(argv: list[str]) -> int:
 
 def run() -> int:
     """Run with the arguments of this process: what an installed command calls."""
-    return main(sys.argv[1:])
+    try:
+        return main(sys.argv[1:])
+    except KeyboardInterrupt:
+        # While a command is imported; later ones it handles itself.
+        print("spam_filter: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -106,3 +106,21 @@ def test_evaluate_counts_what_the_service_would_say(
 def test_an_evaluation_of_nothing_divides_by_nothing() -> None:
     """No message, no cost, no error."""
     assert (Evaluation({}, 0.0, 0).messages, Evaluation({}, 0.0, 0).wrong) == (0, 0)
+
+
+def test_evaluate_takes_spam_and_ham_in_two_places(
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As train does: what an empty folder advises can be done."""
+    assert evaluate_command([str(trained.folder), str(tmp_path)]) == 1
+    assert "or give --spam and --ham" in capsys.readouterr().err
+    for mail in generate(30, seed=7):
+        (tmp_path / mail.label).mkdir(exist_ok=True)
+        (tmp_path / mail.label / mail.source).write_bytes(mail.raw)
+    pair = [f"--spam={tmp_path / 'spam'}", f"--ham={tmp_path / 'ham'}"]
+    assert evaluate_command([str(trained.folder), *pair]) == 0
+    assert "of 30)" in capsys.readouterr().out
+    for wrong in ([], pair[:1], [str(tmp_path), *pair]):
+        with pytest.raises(SystemExit) as ended:
+            evaluate_command([str(trained.folder), *wrong])
+        assert ended.value.code == 2

@@ -87,6 +87,31 @@ def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
             read_corpus(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (b"file,label\nm\xfc.eml,ham\n", "byte 0xfc is not UTF-8: save the file as UTF-8"),
+        (b"file,label\nm.eml,ham\nm\0.eml,ham\n", "holds a NUL|contains NUL"),
+        (b"file,label\n" + b"m" * 200_000 + b",ham\n", "not readable as CSV"),
+    ],
+)
+def test_labels_that_are_no_text_are_refused_in_one_line(tmp_path: Path, labels: bytes, message: str) -> None:
+    """Bytes of another encoding, a NUL in a name, and a field without end are named with the file."""
+    (tmp_path / "m.eml").write_bytes(MAILS[0].raw)
+    (tmp_path / "labels.csv").write_bytes(labels)
+    with pytest.raises(CorpusError, match=message) as raised:
+        read_corpus(tmp_path)
+    assert "labels.csv: " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_labels_as_excel_writes_them_are_read(tmp_path: Path) -> None:
+    """A byte order mark is no part of the first column's name."""
+    (tmp_path / "m.eml").write_bytes(MAILS[0].raw)
+    (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbffile,label\r\nm.eml,spam\r\n")
+    assert as_pairs(read_corpus(tmp_path)) == {("spam", MAILS[0].raw)}
+
+
 def test_the_time_of_a_message_is_that_of_its_last_hop() -> None:
     """Received beats Date, and a message without either is the oldest."""
     hop = b"Received: from a by b; Mon, 1 Jan 2024 10:00:00 +0000\n"

@@ -451,3 +451,20 @@ def test_a_resolver_is_named_or_an_error_says_how(tmp_path: Path) -> None:
         open_resolver(str(path))
     with pytest.raises(ModelError, match="expected HOST:PORT, a zone file or 'system', got 'nowhere'"):
         open_resolver("nowhere")
+
+
+def test_the_zone_file_of_a_domain_is_read(tmp_path: Path) -> None:
+    """An SOA below the root is no obstacle, nor are two zones in a file."""
+    path = tmp_path / "zone"
+    soa = "@ IN SOA ns root 1 3600 600 86400 300"
+    path.write_text(
+        f'$ORIGIN good.example.\n{soa}\n@ IN NS ns\n@ IN TXT "v=spf1 -all"\nns IN A 192.0.2.1\n'
+        f"$ORIGIN other.example.\n{soa}\n@ IN MX 10 mx\n"
+    )
+    resolver = ZoneFileResolver(path)
+    assert run(resolver.resolve("good.example", "TXT")) == ("v=spf1 -all",)
+    assert run(resolver.resolve("ns.good.example", "A")) == ("192.0.2.1",)
+    assert run(resolver.resolve("other.example", "MX")) == ("10 mx.other.example",)
+    path.write_text("good.example. 60 CH TXT x\n")
+    with pytest.raises(ModelError, match="not readable as a zone file"):
+        ZoneFileResolver(path)

@@ -14,7 +14,8 @@ from spam_filter.errors import CorpusError
 from spam_filter.evaluation import Evaluation
 from spam_filter.model import Model
 from spam_filter.synthetic.generator import generate
-from spam_filter.training.corpus import read_corpus
+from spam_filter.training import retraining
+from spam_filter.training.corpus import LabelledMail, read_corpus
 from spam_filter.training.pipeline import TrainedModel
 from spam_filter.training.retraining import find_objection
 from spam_filter.training.seen_mail import hash_message, read_seen
@@ -70,7 +71,7 @@ def test_the_old_model_stays_unless_there_is_new_mail(
     assert retrain([str(folder), str(tmp_path / "mail"), *QUICK]) == 0
     assert "the old model stays: 0 messages to compare on" in capsys.readouterr().out
     assert (folder / MODEL_FILE).read_bytes() == before
-    write_corpus(tmp_path / "fresh", 150, seed=6)
+    write_corpus(tmp_path / "fresh", 450, seed=6)
     assert retrain([str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]) == 0
     shown = capsys.readouterr().out
     replaced = "the new model is in place" in shown
@@ -79,6 +80,71 @@ def test_the_old_model_stays_unless_there_is_new_mail(
     assert "old model:" in shown
     Model.open(folder).close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "mail", "model"]
+
+
+def test_too_little_new_test_mail_is_known_before_the_training(
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 60 new messages a few are test mail: nothing is trained, and the remedy is named, by how the mail is divided."""
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("nothing must be trained")
+
+    monkeypatch.setattr(retraining, "train_model", fail)
+    folder = shutil.copytree(trained.folder, tmp_path / "model")
+    write_corpus(tmp_path / "mail", 500, seed=5)
+    write_corpus(tmp_path / "fresh", 60, seed=6)
+    arguments = [str(folder), str(tmp_path / "mail"), str(tmp_path / "fresh"), *QUICK]
+    for more, remedy in (((), "some 400 messages in all"), (("--split", "time"), "or split by families")):
+        assert retrain([*arguments, *more]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r"stays: 60 messages are new, and \d+ of them would be test mail.*: expected at least 20", shown)
+        assert remedy in shown
+        assert shown.count("\n") == 1
+
+
+def test_retrain_takes_what_its_help_says(
+    trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders between options, and spam and ham in two places, are mail; places that do not exist are an error."""
+    write_corpus(tmp_path / "mail", 30, seed=7)
+    for mail in read_corpus(tmp_path / "mail"):
+        (tmp_path / mail.label).mkdir(exist_ok=True)
+        (tmp_path / mail.label / mail.source).write_bytes(mail.raw)
+    counts: list[int] = []
+
+    def count(mails: list[LabelledMail], *_arguments: object, **_options: object) -> retraining.Retraining:
+        counts.append(len(mails))
+        return retraining.Retraining("not tried")
+
+    monkeypatch.setattr(retraining, "retrain_model", count)
+    model, mail, pair = str(trained.folder), str(tmp_path / "mail"), [f"--{one}={tmp_path / one}" for one in ("spam", "ham")]
+    for arguments in ([model, mail], [model, mail, "--seed", "3", mail], [model, *pair], [model, *pair, mail]):
+        assert retrain(arguments) == 0
+    assert counts == [30, 60, 30, 60]
+    capsys.readouterr()
+    assert retrain([model, mail, "--spam", str(tmp_path / "none"), "--ham", str(tmp_path / "ham")]) == 1
+    assert "none: no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model"], "give folders of mail, or --spam and --ham"),
+        (["model", "mail", "--spam", "x"], "give both --spam and --ham"),
+        (["model", "mail", "--out", "x"], "--out is an option of train alone"),
+        (["model", "mail", "--force"], "--force is an option of train alone"),
+        (["model", "mail", "--keep", "x"], "--keep is an option of train alone"),
+        (["model", "mail", "--client-list", "bl.example"], "block lists are asked by DNS: give --dns too"),
+        (["model", "mail", "--colour"], "unrecognized arguments: --colour"),
+    ],
+)
+def test_retrain_refuses_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What train alone takes, and what train refuses, too."""
+    with pytest.raises(SystemExit) as ended:
+        retrain(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def deliver(maildir: Path, name: str, status: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from spam_filter.cli.service_command import run_service
 
 from tests.runtime.waiting import wait_until
 from tests.spam_filter.fake_next_hop import FakeNextHop
@@ -394,6 +395,19 @@ def test_a_stop_is_bounded(tmp_path: Path, model: Path) -> None:
         assert not reply(busy).startswith(b"250")
         assert "stopped with 1 messages under way" in running.text
     assert not names(tmp_path)
+
+
+def test_signals_before_the_service_is_ready(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGHUP is ignored, Ctrl-C ends the start with one line, and afterwards signals mean what they did."""
+    before = signal.getsignal(signal.SIGHUP)
+
+    def start() -> None:
+        signal.raise_signal(signal.SIGHUP)
+        raise KeyboardInterrupt
+
+    assert run_service("serve", tmp_path, start) == 130
+    assert capsys.readouterr().err == "serve: interrupted\n"
+    assert signal.getsignal(signal.SIGHUP) == before
 
 
 def test_a_second_signal_does_not_wait(tmp_path: Path, model: Path) -> None:

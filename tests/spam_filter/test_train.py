@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
+from spam_filter.cli.generate import write_corpus
+from spam_filter.cli.retrain import main as retrain
 from spam_filter.cli.train import format_model, main as train, make_parser, settings_of
 from spam_filter.errors import CorpusError, ModelError
 from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
+from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
 from spam_filter.training.seen_mail import SEEN
 
@@ -122,6 +127,67 @@ def test_the_command_refuses_wrong_use(tmp_path: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert train([str(tmp_path / "missing"), "--out", str(tmp_path / "model")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--max-error", "2", "max_error is 2.0: expected a share above 0 and below 1"),
+        ("--max-error", "nan", "max_error is nan"),
+        ("--ham-threshold", "1.5", "ham_threshold is 1.5: expected a confidence above 0 and up to 1"),
+        ("--spam-threshold", "0", "spam_threshold is 0.0"),
+        ("--min-coverage", "-1", "min_coverage is -1.0: expected a share from 0 to 1"),
+        ("--max-cost-share", "0", "max_cost_share is 0.0: expected a share above 0"),
+        ("--attacked-share", "11", "attacked_share is 11.0: expected 0 to 10"),
+        ("--generations", "0", "generations is 0: expected at least 1 generation"),
+        ("--cost-messages", "0", "cost_messages is 0"),
+        ("--seed", "-1", "seed is -1: expected a whole number, 0 or more"),
+        ("--without", "colour", "'colour' is not a feature"),
+        ("--dns", "nowhere", "dns: expected HOST:PORT, a zone file or 'system', got 'nowhere'"),
+    ],
+)
+def test_options_that_no_training_can_use_are_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, message: str
+) -> None:
+    """By train and by retrain, in one line: not even the mail is looked for."""
+    missing, given = str(tmp_path / "missing"), f"{option}={value}"
+    for command, arguments in ((train, [missing, "--out", str(tmp_path / "model"), given]), (retrain, [missing, missing, given])):
+        assert command(arguments) == 1
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert shown.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_price_that_no_question_has_is_refused() -> None:
+    """Look-ups cost nothing at least."""
+    with pytest.raises(ModelError, match=r"query_ms is -1\.0: expected a number of at least 0"):
+        LookupPlan("system", query_ms=-1.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_ended_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM: one line, status 130, no working folder."""
+    write_corpus(tmp_path / "mail", 300, seed=5)
+    # Python ignores Ctrl-C where the tests run in the background.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from spam_filter.__main__ import run; sys.exit(run())"
+    )
+    command = [sys.executable, "-c", code, "train", str(tmp_path / "mail"), "--out", str(tmp_path / "model")]
+    top = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(top / "examples"), str(top)))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("mail ")
+        assert len(list(tmp_path.iterdir())) == 2
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    # Python itself ends by the signal if it came in code that was made at run time, as that of data classes.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert errors.endswith("spam_filter train: interrupted\n")
+    assert "Traceback" not in errors
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mail"]
 
 
 def test_every_command_is_there_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ __all__ = ["columns", "run_command"]
 def run_command(name: str, work: Callable[[], None]) -> int:
     """Run a command's work and return its exit status: 0 done, 1 it cannot be done, 130 interrupted.
 
+    SIGTERM, by which systemd ends a command, does what Ctrl-C does: working folders are removed.
+
     Parameters
     ----------
     name
@@ -19,9 +21,11 @@ def run_command(name: str, work: Callable[[], None]) -> int:
         Does everything after the arguments were parsed.
     """
     from emsco_runtime import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
+    from emsco_runtime.support.interrupts import terminate_as_interrupt  # noqa: PLC0415
 
     try:
-        work()
+        with terminate_as_interrupt():
+            work()
     except (EmscoError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

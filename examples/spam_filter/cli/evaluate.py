@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spam_filter.cli.console import columns, run_command
+from spam_filter.cli.train import add_pair_options, check_pair, read_mail
 
 if TYPE_CHECKING:
     from emsco_runtime.manifest import Manifest
@@ -21,7 +22,11 @@ _STATUSES = ("spam", "ham", "unsure", "error")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if (options.mail is None) == (options.spam is None and options.ham is None):
+        parser.error("give a folder of mail, or --spam and --ham")
+    check_pair(parser, options)
     return run_command("spam_filter evaluate", lambda: _evaluate(options))
 
 
@@ -32,17 +37,17 @@ def _parser() -> argparse.ArgumentParser:
         "on: it knows the other by heart.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder of the trained model")
-    parser.add_argument("mail", type=Path, metavar="MAIL", help="a folder with labels.csv, or with spam and ham in it")
+    parser.add_argument("mail", nargs="?", type=Path, metavar="MAIL", help="a folder with labels.csv, or with spam and ham in it")
+    add_pair_options(parser)
     return parser
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     from spam_filter.evaluation import evaluate  # noqa: PLC0415 - after the arguments: --help must answer at once
     from spam_filter.model import Model  # noqa: PLC0415
-    from spam_filter.training.corpus import read_corpus  # noqa: PLC0415
 
     with Model.open(options.model) as model:
-        found = evaluate(model, read_corpus(options.mail))
+        found = evaluate(model, read_mail([] if options.mail is None else [options.mail], options))
         print("\n".join(format_evaluation(found, model.cascade.manifest)))
 
 

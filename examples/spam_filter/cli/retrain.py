@@ -6,20 +6,39 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from spam_filter.cli.console import run_command
-from spam_filter.cli.train import make_parser, settings_of
+from spam_filter.cli.train import add_training_options, check_options, read_mail, settings_of
 
-__all__ = ["main"]
+__all__ = ["main", "parse_options"]
+
+
+_REFUSED: Final = {
+    "--out": "the new model takes the place of MODEL",
+    "--force": "MODEL is replaced if the new one is no worse",
+    "--keep": "to look at a run, use train",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 also where the old model stays, since that is no fault."""
-    options, others = _parser().parse_known_args(argv)
-    training = make_parser().parse_args(["--out", str(options.model), *others])
-    if training.mail is not None:
-        options.mail.append(training.mail)
-    return run_command("spam_filter retrain", lambda: _retrain(options, training))
+    options = parse_options(argv)
+    return run_command("spam_filter retrain", lambda: _retrain(options))
+
+
+def parse_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the checked options."""
+    parser = _parser()
+    # Mail may be named between options, too.
+    options = parser.parse_intermixed_args(argv)
+    for option, reason in _REFUSED.items():
+        if getattr(options, option[2:]) is not None:
+            parser.error(f"{option} is an option of train alone: {reason}")
+    if not options.mail and options.spam is None and options.ham is None:
+        parser.error("give folders of mail, or --spam and --ham, or all of them")
+    check_options(parser, options)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -27,23 +46,28 @@ def _parser() -> argparse.ArgumentParser:
         prog="spam_filter retrain",
         description="Train on all mail given, and replace the model if the new one is certified and, on test mail that the old "
         "one has not seen, neither wrong more often nor worse for ham nor much less decided.",
-        epilog="All options of train but --out, --force and --keep may follow.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder of the model in place")
     parser.add_argument(
-        "mail", type=Path, nargs="+", metavar="MAIL", help="labelled mail, as train takes it; what learn collected"
+        "mail", type=Path, nargs="*", metavar="MAIL", help="labelled mail, as train takes it; what learn collected"
     )
+    add_training_options(parser)
+    # Known, so that what is said of them helps.
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    parser.add_argument("--force", action="store_true", default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--keep", help=argparse.SUPPRESS)
     return parser
 
 
-def _retrain(options: argparse.Namespace, training: argparse.Namespace) -> None:
+def _retrain(options: argparse.Namespace) -> None:
     from spam_filter.cli.evaluate import format_evaluation  # noqa: PLC0415 - after the arguments
     from spam_filter.model import Model  # noqa: PLC0415
-    from spam_filter.training.corpus import read_corpus  # noqa: PLC0415
     from spam_filter.training.retraining import retrain_model  # noqa: PLC0415
 
-    mails = [mail for place in options.mail for mail in read_corpus(place, may_be_empty=True)]
-    done = retrain_model(mails, options.model, settings_of(training), on_step=lambda line: print(line, flush=True))
+    plan = settings_of(options)
+    # Of what people moved, there may be one kind alone, or nothing.
+    mails = read_mail(options.mail, options, may_be_empty=True)
+    done = retrain_model(mails, options.model, plan, on_step=lambda line: print(line, flush=True))
     with Model.open(options.model) as model:
         for name, found in (("old model", done.old), ("new model", done.new)):
             if found is not None:

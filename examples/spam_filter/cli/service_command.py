@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +26,10 @@ _S = TypeVar("_S", bound=ServiceSettings)
 
 
 def run_service(name: str, model: Path, work: Callable[[], None]) -> int:
-    """Run a service, logging to standard error, and return the exit status: 0 stopped, 1 no such model, 2 wrong settings.
+    """Run a service, logging to standard error, and return the exit status.
+
+    0: stopped; 1: no such model; 2: wrong settings; 130: interrupted. Until the service handles signals itself, Ctrl-C interrupts
+    its start, and SIGHUP is ignored: it is about to load the model anyway.
 
     Parameters
     ----------
@@ -34,6 +40,28 @@ def run_service(name: str, model: Path, work: Callable[[], None]) -> int:
     work
         Makes the settings, and serves until a signal.
     """
+    try:
+        with _hangups_ignored():
+            return _run(name, model, work)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130
+
+
+@contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """Ignore SIGHUP in this block, until something else handles it; only the main thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _run(name: str, model: Path, work: Callable[[], None]) -> int:
     # Heavy, and --help does not need them.
     from emsco_runtime.errors import EmscoError  # noqa: PLC0415
     from spam_filter.service.logs import set_up_logging  # noqa: PLC0415

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from spam_filter.training.lookups import LookupPlan
     from spam_filter.training.pipeline import TrainedModel, TrainingSettings
 
-__all__ = ["main", "make_parser", "settings_of"]
+__all__ = [
+    "add_pair_options",
+    "add_training_options",
+    "check_options",
+    "check_pair",
+    "format_model",
+    "main",
+    "make_parser",
+    "read_mail",
+    "settings_of",
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,15 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if (options.mail is None) == (options.spam is None and options.ham is None):
         parser.error("give a folder of mail, or --spam and --ham")
-    if (options.spam is None) != (options.ham is None):
-        parser.error("give both --spam and --ham")
-    if options.dns is None and (options.client_list or options.domain_list):
-        parser.error("block lists are asked by DNS: give --dns too")
+    check_options(parser, options)
     return run_command("spam_filter train", lambda: _train(options))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the arguments, which `retrain` has too."""
+    """Return the parser of the arguments."""
     parser = argparse.ArgumentParser(
         prog="spam_filter train",
         description="Learn from labelled mail: find near-duplicates, split, learn the stores, extract features, measure what "
@@ -39,11 +46,17 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("mail", nargs="?", type=Path, metavar="MAIL", help="a folder with labels.csv, or with spam and ham in it")
-    add("--spam", type=Path, metavar="PLACE", help="spam: a folder of messages, a Maildir, or an mbox file")
-    add("--ham", type=Path, metavar="PLACE", help="ham: the same")
     add("--out", type=Path, required=True, metavar="MODEL", help="the model's folder")
     add("--force", action="store_true", help="replace a model; it stays in place until the new one is complete")
     add("--keep", type=Path, metavar="FOLDER", help="keep the tables and the run here, for emsco-report FOLDER/run")
+    add_training_options(parser)
+    return parser
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `retrain` has too: where more mail is, and how to train."""
+    add_pair_options(parser)
+    add = parser.add_argument
     add("--split", choices=("families", "time"), default="families", help="draw the splits, or divide by time (families)")
     add(
         "--own-domain",
@@ -84,7 +97,26 @@ def make_parser() -> argparse.ArgumentParser:
     add("--cost-messages", type=int, default=200, metavar="N", help="messages that costs are measured on (200)")
     add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
     add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
-    return parser
+
+
+def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name spam and ham in two places."""
+    add = parser.add_argument
+    add("--spam", type=Path, metavar="PLACE", help="spam: a folder of messages, a Maildir, or an mbox file")
+    add("--ham", type=Path, metavar="PLACE", help="ham: the same")
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the command if options lack what belongs to them."""
+    check_pair(parser, options)
+    if options.dns is None and (options.client_list or options.domain_list):
+        parser.error("block lists are asked by DNS: give --dns too")
+
+
+def check_pair(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the command if spam or ham is given without the other."""
+    if (options.spam is None) != (options.ham is None):
+        parser.error("give both --spam and --ham")
 
 
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
@@ -111,8 +143,8 @@ def settings_of(options: argparse.Namespace) -> TrainingSettings:
 def _train(options: argparse.Namespace) -> None:
     from spam_filter.training.pipeline import train_model  # noqa: PLC0415 - as above
 
-    mails = _read_mail(options)
     plan = settings_of(options)
+    mails = read_mail([] if options.mail is None else [options.mail], options)
     trained = train_model(
         mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )
@@ -124,13 +156,19 @@ def _lookup_plan(options: argparse.Namespace) -> LookupPlan | None:
 
     if options.dns is None:
         return None
+    from spam_filter.evidence.resolver import open_resolver  # noqa: PLC0415 - its libraries are optional
+
+    # For its errors: a place that cannot be asked is to be known before any work.
+    open_resolver(options.dns)
     return LookupPlan(options.dns, tuple(options.client_list), tuple(options.domain_list), options.query_ms)
 
 
-def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
+def read_mail(folders: Sequence[Path], options: argparse.Namespace, *, may_be_empty: bool = False) -> list[LabelledMail]:
+    """Return the mail of all folders, which may lack a kind of it if so said, and of --spam and --ham if they are given."""
     from spam_filter.training.corpus import read_corpus, read_pair  # noqa: PLC0415 - after the arguments
 
-    return read_corpus(options.mail) if options.mail is not None else read_pair(options.spam, options.ham)
+    pair = [] if options.spam is None else read_pair(options.spam, options.ham)
+    return [*(mail for folder in folders for mail in read_corpus(folder, may_be_empty=may_be_empty)), *pair]
 
 
 def format_model(trained: TrainedModel) -> list[str]:

@@ -119,13 +119,28 @@ class _CountedNameserver(dns.nameserver.Do53Nameserver):
         return answer
 
 
+class _Records(dns.zone.Zone):
+    """Records of any number of zones, without SOA: the library takes that of the origin alone, and nothing here asks for one."""
+
+    def writer(self, replacement: bool = False) -> dns.zone.Transaction:  # noqa: FBT001, FBT002 - as in the library
+        transaction = super().writer(replacement)
+        add = transaction.add
+
+        def add_unless_soa(*given: Any) -> None:
+            if not any(getattr(one, "rdtype", None) == dns.rdatatype.SOA for one in given):
+                add(*given)
+
+        transaction.add = add_unless_soa  # type: ignore[method-assign]
+        return transaction
+
+
 class ZoneFileResolver:
     """Answers from a zone file of the root, as a name server would that has all its records.
 
     Parameters
     ----------
     path
-        A master file with absolute names.
+        A master file with absolute names, or with an ``$ORIGIN``; those of several zones may follow each other.
 
     Raises
     ------
@@ -135,8 +150,8 @@ class ZoneFileResolver:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._zone = dns.zone.from_file(str(path), origin=".", relativize=False, check_origin=False)
-        except (OSError, dns.exception.DNSException, UnicodeError) as error:
+            self._zone = dns.zone.from_file(str(path), origin=".", relativize=False, zone_factory=_Records, check_origin=False)
+        except (OSError, dns.exception.DNSException, ValueError) as error:
             raise ModelError(f"{path}: not readable as a zone file ({error}): give a master file with absolute names") from None
         self.queries = 0
 

@@ -105,18 +105,28 @@ def read_pair(spam: str | Path, ham: str | Path, *, may_be_empty: bool = False) 
 
 
 def _read_labelled_files(folder: Path) -> Iterator[LabelledMail]:
-    with (folder / _LABEL_FILE).open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            name, label = row.get("file"), row.get("label")
-            if name is None or label not in LABELS:
-                raise CorpusError(f"{folder / _LABEL_FILE}: expected a file and a label, ham or spam, got {name!r} and {label!r}")
-            path = folder / name
-            if not path.resolve().is_relative_to(folder.resolve()):
-                raise CorpusError(f"{folder / _LABEL_FILE}: {name!r} is outside the folder: name files within it")
-            raw = _read(path)
-            yield LabelledMail(
-                raw, "spam" if label == "spam" else "ham", _parse_time(row.get("received")) or received_time(raw), name
-            )
+    labels = folder / _LABEL_FILE
+    try:
+        # Excel begins a UTF-8 file with a byte order mark.
+        with labels.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{labels}: byte {error.object[error.start]:#04x} is not UTF-8: save the file as UTF-8") from None
+    except csv.Error as error:
+        raise CorpusError(f"{labels}: not readable as CSV ({error}): expected the columns file and label") from None
+    for row in rows:
+        name, label = row.get("file"), row.get("label")
+        if name is None or label not in LABELS:
+            raise CorpusError(f"{labels}: expected a file and a label, ham or spam, got {name!r} and {label!r}")
+        if "\0" in name:
+            raise CorpusError(f"{labels}: {name!r} is no name of a file, since it holds a NUL: correct it")
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise CorpusError(f"{labels}: {name!r} is outside the folder: name files within it")
+        raw = _read(path)
+        yield LabelledMail(
+            raw, "spam" if label == "spam" else "ham", _parse_time(row.get("received")) or received_time(raw), name
+        )
 
 
 def _parse_time(text: str | None) -> datetime | None:

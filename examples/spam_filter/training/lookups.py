@@ -7,10 +7,12 @@ look-ups unless a resolver is named, and for a corpus that is a zone made for it
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from spam_filter.errors import ModelError
 from spam_filter.evidence.names import DERIVED_FROM, DNS_GROUPS
 from spam_filter.evidence.settings import LookupSettings
 from spam_filter.message.mail import Mail
@@ -48,6 +50,11 @@ class LookupPlan:
     domain_lists: tuple[str, ...] = ()
     query_ms: float = 20.0
     timeout_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise `ModelError` for a price that no question can have."""
+        if not 0 <= self.query_ms < math.inf:
+            raise ModelError(f"query_ms is {self.query_ms!r}: expected a number of at least 0, such as 20")
 
     @property
     def settings(self) -> LookupSettings:

@@ -5,6 +5,7 @@ Read, find families, split, learn the stores, extract, measure costs, search, ch
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import tempfile
@@ -34,11 +35,27 @@ if TYPE_CHECKING:
     from emsco_train import Front, RunExport
     from emsco_train.designs.selection import Requirements
 
-__all__ = ["TrainedModel", "TrainingSettings", "install_model", "train_model"]
+__all__ = ["Division", "TrainedModel", "TrainingSettings", "divide_mail", "install_model", "train_model"]
 
 _MOST_COPIES: Final = 10
+_MOST_STAGES: Final = 60
 # Train and validation mail together fit and measure designs, each message by models that have not seen it.
 _FOLDS: Final = 4
+_EXPECTED: Final[Mapping[str, tuple[Callable[[float], bool], str]]] = {
+    "ham_threshold": (lambda value: 0 < value <= 1, "a confidence above 0 and up to 1, such as 0.95"),
+    "spam_threshold": (lambda value: 0 < value <= 1, "a confidence above 0 and up to 1, such as 0.998"),
+    "max_error": (lambda value: 0 < value < 1, "a share above 0 and below 1, such as 0.03"),
+    "confidence": (lambda value: 0.5 <= value < 1, "a number of at least 0.5 and below 1, such as 0.95"),
+    "min_coverage": (lambda value: 0 <= value <= 1, "a share from 0 to 1, such as 0.8"),
+    "max_cost_share": (lambda value: 0 < value < math.inf, "a share above 0, such as 0.37, or 1 for no limit"),
+    "attacked_share": (lambda value: 0 <= value <= _MOST_COPIES, f"0 to {_MOST_COPIES} attacked copies per spam message"),
+    "max_stages": (lambda value: 1 <= value <= _MOST_STAGES, f"1 to {_MOST_STAGES} stages"),
+    "population": (lambda value: value >= 2, "at least 2 designs"),
+    "generations": (lambda value: value >= 1, "at least 1 generation"),
+    "cost_messages": (lambda value: value >= 1, "at least 1 message to measure costs on"),
+    "seed": (lambda value: value >= 0, "a whole number, 0 or more"),
+}
+"""Whether a setting is right, and what is expected of it."""
 _EVIDENCE: Final = GROUPS["sampled_words"]
 """What every message is asked first: no verdict comes from the header alone, all of which a sender can choose."""
 
@@ -95,6 +112,18 @@ class TrainingSettings:
     lookups: LookupPlan | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise `ModelError` for what no training could use: after hours of one it would be too late."""
+        for name, (is_right, expected) in _EXPECTED.items():
+            value = getattr(self, name)
+            # Not a number is in no range.
+            if not is_right(value):
+                raise ModelError(f"{name} is {value!r}: expected {expected}")
+        names = _names(self)
+        unknown = sorted(self.without - set(names))
+        if unknown:
+            raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(names)})")
+
     @property
     def left_out(self) -> frozenset[str]:
         """The features that are not learnt from."""
@@ -120,6 +149,48 @@ class TrainedModel:
     splits: tuple[SplitName, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """What each message is for, in the order given.
+
+    Parameters
+    ----------
+    families
+        A number for each message; near-duplicates have the same.
+    splits
+        The split of each message.
+    """
+
+    families: tuple[int, ...]
+    splits: tuple[SplitName, ...]
+
+
+def divide_mail(mails: Sequence[LabelledMail], plan: TrainingSettings) -> Division:
+    """Find near-duplicates, and divide the mail as training does.
+
+    Parameters
+    ----------
+    mails
+        The corpus.
+    plan
+        How to split.
+
+    Raises
+    ------
+    CorpusError
+        If the mail is too little, or of one kind.
+    """
+    counts = _count_labels(mails)
+    if min(counts.values()) == 0:
+        raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: expected both kinds")
+    families = find_families([Mail.parse(mail.raw) for mail in mails])
+    return Division(tuple(families), tuple(split_mail(mails, families, plan.split, plan.seed)))
+
+
+def _count_labels(mails: Sequence[LabelledMail]) -> dict[str, int]:
+    return {label: sum(mail.label == label for mail in mails) for label in LABELS}
+
+
 def train_model(
     mails: Sequence[LabelledMail],
     out: Path,
@@ -127,6 +198,7 @@ def train_model(
     *,
     force: bool = False,
     keep: Path | None = None,
+    division: Division | None = None,
     on_step: Callable[[str], object] = lambda _: None,
 ) -> TrainedModel:
     """Train a model and put it in place.
@@ -143,6 +215,8 @@ def train_model(
         Replace a model that is there; it stays in place until the new one is complete.
     keep
         A new folder for the tables and the run, for `emsco-report`. None: they are thrown away.
+    division
+        What `divide_mail` says of this mail and plan, where that was asked before.
     on_step
         Called with a line before each step.
 
@@ -151,36 +225,27 @@ def train_model(
     EmscoError
         If the mail is too little, or nothing can be certified.
     """
-    _check(out, keep, plan, force=force)
+    _check(out, keep, force=force)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as place:
         work = keep or Path(place) / "work"
         work.mkdir(parents=True)
         new = Path(place) / "model"
         new.mkdir()
-        trained = _train(mails, new, work, plan, on_step)
+        trained = _train(mails, division or divide_mail(mails, plan), new, work, plan, on_step)
         write_seen(new, (mail.raw for mail in mails))
         write_model_index(new)
         install_model(new, out, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
 
-def _check(out: Path, keep: Path | None, plan: TrainingSettings, *, force: bool) -> None:
+def _check(out: Path, keep: Path | None, *, force: bool) -> None:
     if out.exists() and not force:
         raise ModelError(f"{out} already exists: choose another folder, or use --force to replace it")
     if out.exists() and not (out / BUNDLE).is_dir():
         raise ModelError(f"{out} exists and is not a model: choose another folder")
     if keep is not None and keep.exists():
         raise ModelError(f"{keep} already exists: choose another folder to keep the run in")
-    if plan.cost_messages < 1:
-        raise ModelError(f"cost_messages is {plan.cost_messages}: expected at least 1 message to measure costs on")
-    if not 0 <= plan.attacked_share <= _MOST_COPIES:
-        detail = f"attacked_share is {plan.attacked_share}"
-        raise ModelError(f"{detail}: expected 0 to {_MOST_COPIES} attacked copies per spam message")
-    names = _names(plan)
-    unknown = sorted(plan.without - set(names))
-    if unknown:
-        raise ModelError(f"{unknown[0]!r} is not a feature, so it cannot be left out (features: {', '.join(names)})")
 
 
 def _names(plan: TrainingSettings) -> tuple[str, ...]:
@@ -189,13 +254,14 @@ def _names(plan: TrainingSettings) -> tuple[str, ...]:
 
 
 def _train(
-    mails: Sequence[LabelledMail], new: Path, work: Path, plan: TrainingSettings, on_step: Callable[[str], object]
+    mails: Sequence[LabelledMail],
+    division: Division,
+    new: Path,
+    work: Path,
+    plan: TrainingSettings,
+    on_step: Callable[[str], object],
 ) -> TrainedModel:
-    counts = {label: sum(mail.label == label for mail in mails) for label in LABELS}
-    if min(counts.values()) == 0:
-        raise CorpusError(f"there are {counts['ham']} ham and {counts['spam']} spam messages: expected both kinds")
-    groups = find_families([Mail.parse(mail.raw) for mail in mails])
-    splits = split_mail(mails, groups, plan.split, plan.seed)
+    counts, groups, splits = _count_labels(mails), division.families, division.splits
     detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
     on_step(f"mail         {detail}; near-duplicates stay together")
     learnt = [place for place, split in enumerate(splits) if split in ("train", "validation")]
@@ -231,7 +297,7 @@ def _train(
         plan.lookups.settings.write(new)
         on_step(f"look-ups     {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
     exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
-    return TrainedModel(new, exported, tuple(splits))
+    return TrainedModel(new, exported, splits)
 
 
 def _search_and_export(

@@ -6,6 +6,7 @@ both. The old one stays if the new one is wrong more often, calls more ham spam,
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from emsco_runtime import EmscoError
 from spam_filter.evaluation import Evaluation, evaluate
 from spam_filter.model import Model
 from spam_filter.training.corpus import LabelledMail
-from spam_filter.training.pipeline import TrainingSettings, install_model, train_model
+from spam_filter.training.pipeline import TrainingSettings, divide_mail, install_model, train_model
 from spam_filter.training.seen_mail import hash_message, read_seen
+from spam_filter.training.splitting import SHARES
 
 __all__ = ["Retraining", "find_objection", "retrain_model"]
 
@@ -74,11 +76,14 @@ def retrain_model(
         return Retraining(_too_few(new_mails))
     with Model.open(folder) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
         try:
-            trained = train_model(mails, Path(place) / "new", plan, on_step=on_step)
+            division = divide_mail(mails, plan)
+            tests = [mail for mail, split in zip(mails, division.splits, strict=True) if split == "test"]
+            unseen = [mail for mail in tests if hash_message(mail.raw) not in seen]
+            if len(unseen) < _FEWEST:
+                return Retraining(_too_few_tests(len(unseen), new_mails, plan))
+            trained = train_model(mails, Path(place) / "new", plan, division=division, on_step=on_step)
         except EmscoError as error:
             return Retraining(f"no new model: {error}")
-        tests = [mail for mail, split in zip(mails, trained.splits, strict=True) if split == "test"]
-        unseen = [mail for mail in tests if hash_message(mail.raw) not in seen]
         with Model.open(trained.folder) as new:
             before, after = evaluate(old, unseen), evaluate(new, unseen)
         objection = find_objection(before, after)
@@ -103,3 +108,13 @@ def find_objection(old: Evaluation, new: Evaluation) -> str:
 
 def _too_few(messages: int) -> str:
     return f"{messages} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
+
+
+def _too_few_tests(messages: int, new_mails: int, plan: TrainingSettings) -> str:
+    shares = dict(SHARES)
+    detail = f"{new_mails} messages are new, and {messages} of them would be test mail, which both models are compared on"
+    # Half as many again, since the draw may be unlucky.
+    remedy = f"add new mail, some {math.ceil(1.5 * _FEWEST / shares['test'])} messages in all"
+    if plan.split == "time":
+        remedy = f"add new mail, of which the latest {shares['certify']:.1%} of all certifies, or split by families"
+    return f"{detail}: expected at least {_FEWEST}, so {remedy}"
