@@ -142,8 +142,9 @@ class Front(Sequence[Design]):
             or "knee" (see `knee`). Unless given: the cheapest when there is a floor, the most accurate when there is only a cap,
             the knee when nothing is required. Ties are broken by the other figures, then by the place in the front.
         sure
-            Floors must hold by one-sided lower bounds at this level, the cap by an upper bound: from 0.5 to below 1. The best of
-            many designs is partly the luckiest, so its figures alone promise too much. None: by the figures as they are.
+            Floors must hold by one-sided lower bounds at this level, the cap by an upper bound: from 0.5 to below 1. The most
+            accurate design is that with the highest bound on its accuracy. The best of many designs is partly the luckiest, so
+            its figures alone promise too much. None: by the figures as they are.
 
         Raises
         ------

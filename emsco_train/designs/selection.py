@@ -143,8 +143,8 @@ class Requirements(Constraints):
         if self.sure is not None and not (is_number(self.sure) and 0.5 <= self.sure < 1):
             faults.append(f"sure is {self.sure!r}: expected a number from 0.5 to below 1, or none")
         self._normalize("select", zero_cost=True, other_faults=faults)
-        # Without a limit there is nothing to be sure of: requirements that ask for nothing are equal.
-        object.__setattr__(self, "sure", self.sure if self.any() else DEFAULT_SURE)
+        # Without a limit only a choice by accuracy uses bounds: requirements that ask for nothing are equal.
+        object.__setattr__(self, "sure", self.sure if self.any() or self.by == "accuracy" else DEFAULT_SURE)
 
     def any(self) -> bool:
         """Return whether anything is required at all."""

@@ -25,7 +25,8 @@ function merit(columns, i, by) {
   const coverage = columns.validation_coverage[i];
   const cost = columns.validation_cost[i];
   if (by === "cost") return [-cost, accuracy, coverage];
-  return [accuracy, coverage, -cost];
+  // A handful of rows that happen to be right are the most accurate, and say nothing.
+  return [columns.bound_accuracy[i], accuracy, coverage, -cost];
 }
 
 function isBetter(one, other) {

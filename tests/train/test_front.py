@@ -165,7 +165,8 @@ def test_selection_by_bounds() -> None:
     lucky = replace(design((0, 2, 1), 0.01, 1.0, 1.0), rows=500, precision=Precision(500, 5, 0.01))
     front = Front([*counted(500), lucky], full_cost=10.0)
     assert front.select(max_cost=5).id == front.select(by="accuracy", max_cost=5).id == MIDDLE.id
-    assert front.select(max_cost=5, sure=None).id == lucky.id
+    assert front.select(by="accuracy").id == EXPENSIVE.id
+    assert front.select(max_cost=5, sure=None).id == front.select(by="accuracy", sure=None).id == lucky.id
     again = Front.from_json(counted(500).to_json())
     assert again.select(min_accuracy=0.94).id == EXPENSIVE.id
     assert again.select(max_cost=4.02).id == CHEAP.id
@@ -262,8 +263,12 @@ def test_selection_by_brute_force(
     if objective == "knee":
         widest = max(found.bounds(DEFAULT_SURE).coverage for found in allowed)
         allowed = [found for found in allowed if found.bounds(DEFAULT_SURE).coverage >= widest / 2]
-    best = max(MERITS[objective](found) for found in allowed)
-    assert front.select(**requirements) == next(found for found in allowed if MERITS[objective](found) == best)
+
+    def merit(found: Design) -> Any:
+        return (found.bounds(sure).accuracy if objective == "accuracy" else 0.0, MERITS[objective](found))
+
+    best = max(merit(found) for found in allowed)
+    assert front.select(**requirements) == next(found for found in allowed if merit(found) == best)
 
 
 def test_nothing_satisfies() -> None:

@@ -893,11 +893,12 @@ def run_in_node(program: str, given: object) -> Any:
 
 def test_the_script_chooses_as_the_front_does(tmp_path: Path) -> None:
     """For many requirements, on figures and between them: the design of `Front.select`, and its nearest one where none fits."""
-    # Few distinct figures, so that there are ties.
+    # Few distinct figures, so that there are ties; the most accurate design accepts next to nothing.
     rng = np.random.default_rng(8)
     names = ["a", "b", "c", "d", "e"]
     genes = np.unique(compress(rng.integers(0, 4, (60, 5)).astype(np.int8)), axis=0)
-    shares = rng.integers(5, 11, (len(genes), 3)) / 10
+    shares = rng.integers(5, (11, 10, 11), (len(genes), 3)) / 10
+    shares[0] = 0.02, 1.0, 0.5
     designs = [
         Design.from_counts(row, names, (0.9, 0.9), counts, precision=Precision.of_counts(counts, 0.1 * counts.cost))
         for row, counts in zip(genes, [Counts.from_shares(100, *pair, 10 * cost) for *pair, cost in shares], strict=True)
