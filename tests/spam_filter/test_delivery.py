@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.mailboxes import Mailboxes, safe_name
+from spam_filter.service.maildir import MaildirFolder
 from spam_filter.service.next_hop import NextHop, can_be_smuggled, stuff_dots
 from spam_filter.service.outgoing import OutgoingMessage
 from spam_filter.service.settings import Settings, SettingsError
@@ -149,6 +150,57 @@ def test_a_maildir_that_was_removed_is_made_again(tmp_path: Path, path: str) -> 
         shutil.rmtree(folder)
     assert mailboxes.deliver(parcel).outcome == "delivered"
     assert len(list(tmp_path.rglob("new/*"))) == 1
+
+
+@pytest.mark.parametrize("path", ["{domain}/{user}", "all", "."])
+def test_no_maildir_is_made_below_an_empty_mount_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A volume that is not mounted: the sender keeps the message, of new recipients too; when it is back, it is taken."""
+    volume = tmp_path / "volume"
+    mounts = {Path("/"), volume}
+    monkeypatch.setattr(Path, "is_mount", lambda one: one in mounts)
+    mailboxes = Mailboxes(volume / path, "host")
+    parcels = [OutgoingMessage(b"Subject: x\r\n\r\n", "", (recipient,)) for recipient in ("ann@x.org", "bob@x.org")]
+    assert mailboxes.deliver(parcels[0]).outcome == "delivered"
+    mounts.remove(volume)
+    volume.rename(tmp_path / "unmounted")
+    volume.mkdir()
+    for parcel in parcels:
+        receipt = mailboxes.deliver(parcel)
+        assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: the volume of the mail is not mounted")
+    assert not list(volume.iterdir())
+    volume.rmdir()
+    (tmp_path / "unmounted").rename(volume)
+    mounts.add(volume)
+    assert [mailboxes.deliver(parcel).outcome for parcel in parcels] == ["delivered", "delivered"]
+    assert len(list(volume.rglob("new/*"))) == 3
+
+
+def test_a_maildir_that_was_removed_makes_no_other_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mailbox of many is deleted: it alone is made again."""
+    mailboxes = Mailboxes(tmp_path / "{user}", "host")
+    mailboxes.deliver(OutgoingMessage(b"", "", ("ann@x.org", "bob@x.org")))
+    shutil.rmtree(tmp_path / "ann")
+    made: list[str] = []
+
+    def make(path: Path, hostname: str) -> MaildirFolder:
+        made.append(path.name)
+        return MaildirFolder(path, hostname)
+
+    monkeypatch.setattr("spam_filter.service.mailboxes.MaildirFolder", make)
+    assert mailboxes.deliver(OutgoingMessage(b"", "", ("ann@x.org", "bob@x.org"))).outcome == "delivered"
+    assert made == ["ann"]
+
+
+def test_a_maildir_without_its_new_is_mended_at_the_next_attempt(tmp_path: Path) -> None:
+    """The sender keeps the message once, and no half of it stays behind."""
+    mailboxes, parcel = Mailboxes(tmp_path / "{user}", "host"), OutgoingMessage(b"", "", ("ann@x.org", "bob@x.org"))
+    mailboxes.deliver(parcel)
+    shutil.rmtree(tmp_path / "bob" / "new")
+    receipt = mailboxes.deliver(parcel)
+    assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: No such file or directory")
+    assert not list(tmp_path.rglob("tmp/*"))
+    assert mailboxes.deliver(parcel).outcome == "delivered"
+    assert len(stored(tmp_path / "bob")) == 1
 
 
 @given(text=st.text(max_size=400))

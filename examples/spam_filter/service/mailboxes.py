@@ -6,10 +6,14 @@ hold ``{recipient}``, ``{user}`` and ``{domain}``.
 
 A message is answered 250 when the files of all recipients are synced. If one cannot be written, none is shown to readers, and the
 sender keeps the message; after a crash in between, or if a rename fails, some have it twice, and nobody has lost it.
+
+Maildirs that do not exist are made, but only while the volume is mounted that they were on at the start: mail that is written to
+the folder below a mount point is hidden when the volume comes back.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Sequence
@@ -56,11 +60,11 @@ class Mailboxes:
         unknown = [name for name in _FIELDS.findall(self._path) if name not in _NAMES]
         if unknown:
             raise ValueError(f"expected {{recipient}}, {{user}} or {{domain}} in braces, got {{{unknown[0]}}}")
-        if _FIELDS.search(self._path) is None:
-            self._folder("")
-        else:
-            shared = [part for part in path.parents if not _FIELDS.search(str(part))]
-            shared[0].mkdir(parents=True, exist_ok=True, mode=0o700)
+        fixed = next(part for part in (path, *path.parents) if not _FIELDS.search(str(part)))
+        fixed.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._mount = _find_mount(fixed.resolve())
+        if fixed == path:
+            self._folder(self._path)
 
     def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
         """Write a message for each recipient; what the disk refuses, the sender keeps."""
@@ -75,30 +79,43 @@ class Mailboxes:
         except OSError as error:
             for folder, name in written:
                 folder.discard(name)
+                if isinstance(error, FileNotFoundError):
+                    # A folder of one of them is gone: all are made again at the next attempt.
+                    self._known.pop(folder.path, None)
             return DeliveryResult("deferred", f"452 4.3.1 not stored: {one_line(error.strerror or type(error).__name__)}")
         return DeliveryResult("delivered", "250 2.0.0 stored")
 
     def _write(self, recipient: str, head: bytes, content: bytes) -> tuple[MaildirFolder, str]:
-        folder = self._folder(recipient)
+        path = self._path_of(recipient)
+        folder = self._folder(path)
         try:
             return folder, folder.write(head, content)
         except FileNotFoundError:
             # Somebody has removed it since: it is made again.
-            self._known.clear()
-            folder = self._folder(recipient)
+            self._known.pop(path, None)
+            folder = self._folder(path)
             return folder, folder.write(head, content)
 
-    def _folder(self, recipient: str) -> MaildirFolder:
+    def _path_of(self, recipient: str) -> str:
         user, _, domain = recipient.rpartition("@")
         parts = {"recipient": recipient, "user": user or domain, "domain": domain if user else ""}
         # One name in braces never becomes two folders, nor one that lies elsewhere.
-        path = _FIELDS.sub(lambda found: safe_name(parts[found[1]]), self._path)
+        return _FIELDS.sub(lambda found: safe_name(parts[found[1]]), self._path)
+
+    def _folder(self, path: str) -> MaildirFolder:
         folder = self._known.get(path)
         if folder is None:
+            if not self._mount.is_mount():
+                raise OSError(errno.ENODEV, "the volume of the mail is not mounted")
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             folder = self._known[path] = MaildirFolder(Path(path), self._hostname)
         return folder
+
+
+def _find_mount(folder: Path) -> Path:
+    """Return where the volume of a folder is mounted. Its device number would not do: some volumes get another at each mount."""
+    return next(part for part in (folder, *folder.parents) if part.is_mount())
 
 
 def _publish(written: Sequence[tuple[MaildirFolder, str]]) -> None:

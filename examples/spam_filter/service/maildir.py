@@ -38,6 +38,7 @@ class MaildirFolder:
     """
 
     def __init__(self, path: Path, hostname: str) -> None:
+        self.path = str(path)
         # As text: a few system calls are most of a delivery, and paths as objects would take as long again.
         self._tmp, self._new = f"{path / 'tmp'}/", f"{path / 'new'}/"
         self._host = hostname.replace("/", r"\057").replace(":", r"\072")
