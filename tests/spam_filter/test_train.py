@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
 from spam_filter.training.lookups import LookupPlan
-from spam_filter.training.pipeline import TrainedModel, TrainingSettings, train_model
+from spam_filter.training.pipeline import TrainedModel, TrainingSettings, install_model, train_model
 from spam_filter.training.seen_mail import SEEN
 
 from emsco_runtime import BundleError, EmscoError
@@ -163,6 +164,35 @@ def test_a_price_that_no_question_has_is_refused() -> None:
     """Look-ups cost nothing at least."""
     with pytest.raises(ModelError, match=r"query_ms is -1\.0: expected a number of at least 0"):
         LookupPlan("system", query_ms=-1.0)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError])
+def test_there_is_a_model_whatever_happens_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    """A signal after the first rename, or an error of the second: the old one is back before the working folder is removed."""
+    folder, rename = tmp_path / "model", Path.rename
+    folder.mkdir()
+    (folder / "old").touch()
+
+    def rename_or_fail(path: Path, target: Path) -> None:
+        if path.name == "new":
+            raise OSError
+        rename(path, target)
+        if path == folder and kind is KeyboardInterrupt:
+            raise KeyboardInterrupt
+
+    def replace() -> None:
+        with tempfile.TemporaryDirectory(dir=tmp_path) as place:
+            new = Path(place) / "new"
+            new.mkdir()
+            install_model(new, folder, Path(place) / "old")
+
+    monkeypatch.setattr(Path, "rename", rename_or_fail)
+    with pytest.raises(kind):
+        replace()
+    assert [path.name for path in folder.iterdir()] == ["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -358,6 +358,12 @@ def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
 
 def install_model(new: Path, out: Path, old: Path) -> None:
     """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads."""
-    if out.exists():
-        out.rename(old)
-    new.rename(out)
+    try:
+        if out.exists():
+            out.rename(old)
+        new.rename(out)
+    except BaseException:
+        # An error, or a signal between the two: the caller is about to remove the old one where it is now.
+        if old.exists() and not out.exists():
+            old.rename(out)
+        raise
