@@ -275,11 +275,17 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             self._abandoned += 1
             self._abandoned_ever += 1
             if self._abandoned >= self._max_abandoned:
-                while self._waiting:
-                    self._waiting.popleft().set_exception(self._make_full_error())
+                self._refuse_waiting()
             # Its slot is free for waiting calls; where the system starts no thread, the existing ones will do.
             with contextlib.suppress(RuntimeError):
                 self._wake_or_start_thread()
+
+    def _refuse_waiting(self) -> None:
+        while self._waiting:
+            call = self._waiting.popleft()
+            # Whoever holds a call may have cancelled it.
+            if call.set_running_or_notify_cancel():
+                call.set_exception(self._make_full_error())
 
     def _make_full_error(self) -> PoolFull:
         return PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
@@ -366,6 +372,9 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                 if not woken and not self._waiting:
                     break
             self._threads -= 1
+            if self._waiting:
+                # This one may have been woken for it, and another one may be idle.
+                self._condition.notify()
             return None
 
 

@@ -462,6 +462,44 @@ def test_a_place_is_freed_once_however_many_waits_there_are() -> None:
         assert pool._blocked == 0
 
 
+def test_a_thread_that_leaves_passes_its_call_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two idle threads one is too many once a call has its slot again: a new call is made by the other, at once."""
+    monkeypatch.setattr(pool_module, "_IDLE_S", 60.0)
+    pool = AcquirerPool(2)
+    waited, goes_on = threading.Event(), threading.Event()
+
+    def wait_and_go_on(_: object) -> None:
+        with released_slot():
+            assert waited.wait(60)
+        assert goes_on.wait(60)
+
+    outer = pool.submit(wait_and_go_on, None)
+    both = threading.Barrier(2, timeout=60)
+    for inner in [pool.submit(lambda _: both.wait(), None) for _ in range(2)]:
+        inner.result(60)
+    wait_until(lambda: pool._idle == 2, "both threads are idle")
+    waited.set()
+    wait_until(lambda: pool._active == 3, "the call has its slot again")
+    assert pool.submit(len, "x").result(20) == 1
+    goes_on.set()
+    outer.result(60)
+    pool.close()
+
+
+def test_a_waiting_call_that_its_holder_has_cancelled_is_not_refused() -> None:
+    """The others that wait are, and whoever abandons the call before them notices nothing."""
+    pool = AcquirerPool(1, max_abandoned=1)
+    source = HangingSource()
+    first = pool.submit(source, "first")
+    wait_until(lambda: first.started is not None, "the call runs")
+    cancelled, other = pool.submit(len, "a"), pool.submit(len, "b")
+    assert cancelled.cancel()
+    pool.abandon(first)
+    assert cancelled.cancelled()
+    assert isinstance(other.exception(0), PoolFull)
+    source.release_event.set()
+
+
 def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
     """Work that outlives its call (a task, a thread with its context) is not inside it any more, and does not go first."""
     pool = AcquirerPool(1)
