@@ -410,6 +410,14 @@ def test_signals_before_the_service_is_ready(tmp_path: Path, capsys: pytest.Capt
     assert signal.getsignal(signal.SIGHUP) == before
 
 
+def test_a_reload_that_is_wanted_during_the_start_is_made_once(tmp_path: Path, model: Path) -> None:
+    """The model may have been replaced just after it was read: when the service is ready, it reads it again."""
+    with Running("--model", str(model), "--maildir", str(tmp_path), "--hang-up") as running:
+        wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="done"}') == 1, "it has reloaded")
+        assert running.end() == 0
+        assert running.text.count("reloaded: ") == 1
+
+
 def test_a_second_signal_does_not_wait(tmp_path: Path, model: Path) -> None:
     """An impatient administrator is obeyed."""
     arguments = ("--model", str(model), "--maildir", str(tmp_path), "--grace-s", "3600")

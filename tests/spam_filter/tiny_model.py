@@ -1,6 +1,7 @@
 """A model without training for tests of the service: three features, one of them from an SQLite file that may be locked.
 
-Run as a program, it serves: ``python tiny_model.py --model FOLDER --maildir ...``; with ``--milter``, as a milter.
+Run as a program, it serves: ``python tiny_model.py --model FOLDER --maildir ...``; with ``--milter``, as a milter; with
+``--hang-up``, it gets SIGHUP twice when it has read the model.
 A message that holds ``!hang!`` makes its
 source hang, ``!raise!`` makes it raise, ``!slow!`` makes it take 0.2 s;
 ``!client!`` is spam from client.example, and ham from everybody else.
@@ -8,6 +9,7 @@ source hang, ``!raise!`` makes it raise, ``!slow!`` makes it take 0.2 s;
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import sys
 import time
@@ -98,9 +100,16 @@ def main() -> int:
     from spam_filter.cli.serve import main as serve_main
 
     folder = Path(sys.argv[sys.argv.index("--model") + 1])
-    if "--milter" in sys.argv:
-        return milter_main([one for one in sys.argv[1:] if one != "--milter"], partial(TinyModel.open, folder))
-    return serve_main(sys.argv[1:], partial(TinyModel.open, folder))
+    arguments = [one for one in sys.argv[1:] if one not in ("--milter", "--hang-up")]
+    open_model = partial(_open_and_hang_up if "--hang-up" in sys.argv else TinyModel.open, folder)
+    return (milter_main if "--milter" in sys.argv else serve_main)(arguments, open_model)
+
+
+def _open_and_hang_up(folder: Path, *, observers: Sequence[Any] = ()) -> TinyModel:
+    model = TinyModel.open(folder, observers=observers)
+    for _ in range(2):
+        signal.raise_signal(signal.SIGHUP)
+    return model
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def run_service(name: str, model: Path, work: Callable[[], None]) -> int:
     """Run a service, logging to standard error, and return the exit status.
 
     0: stopped; 1: no such model; 2: wrong settings; 130: interrupted. Until the service handles signals itself, Ctrl-C interrupts
-    its start, and SIGHUP is ignored: it is about to load the model anyway.
+    its start. SIGHUP is ignored until the service notes it, which is before it reads the model.
 
     Parameters
     ----------

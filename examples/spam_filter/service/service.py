@@ -1,8 +1,8 @@
 """`Service`: what the SMTP service and the milter share, from start to graceful stop.
 
 Signals: SIGTERM and SIGINT stop it (what is under way is finished, for a bounded time; a second one does not wait), SIGHUP
-reloads the model and the lists of senders. A model that cannot be loaded then leaves the old one in service; at the start it ends
-the service.
+reloads the model and the lists of senders, also one that comes while they are read for the first time. A model that cannot be
+loaded then leaves the old one in service; at the start it ends the service.
 """
 
 from __future__ import annotations
@@ -77,14 +77,29 @@ def serve(settings: ServiceSettings, open_model: OpenModel, make_front: MakeFron
     """
     registry = CollectorRegistry()
     with ExitStack() as stack:
+        hangups = stack.enter_context(_noted_hangups())
         service = stack.enter_context(open_service(settings, open_model, make_front, registry))
         listeners = open_listeners(settings.listen, settings.max_connections)
 
         def on_ready() -> None:
             announce(settings.listen, listeners)
             stack.enter_context(metrics_server(settings.metrics, registry))
+            if hangups:
+                # The model may have been read before it came.
+                signal.raise_signal(signal.SIGHUP)
 
         asyncio.run(service.run(listeners, on_ready))
+
+
+@contextmanager
+def _noted_hangups() -> Iterator[Sequence[int]]:
+    """Yield a list of each SIGHUP that comes in this block, until something else handles it."""
+    noted: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
