@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.sender_lists import SenderLists, read_list
 from spam_filter.service.settings import SettingsError
@@ -49,16 +51,50 @@ def test_a_list_is_read_line_by_line(tmp_path: Path) -> None:
     path.write_text("# ours\nAnn@Good.example  # a friend\n\nbad.example\n", encoding="utf-8")
     assert read_list("allow", path) == {"ann@good.example", "bad.example"}
     path.write_text("\ufeff.one.example\n*.two.example\n*@three.example\na*b@four.example\nmünchen.example\n", encoding="utf-8")
-    ascii_and_plain = {"xn--mnchen-3ya.example", "münchen.example"}
-    assert read_list("block", path) == {"one.example", "two.example", "three.example", "a*b@four.example", *ascii_and_plain}
-    path.write_text("*\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"line 1: expected an address or a domain, got '\*'"):
-        read_list("block", path)
+    plain = {"one.example", "two.example", "three.example", "a*b@four.example"}
+    assert read_list("block", path) == {*plain, "xn--mnchen-3ya.example"}
+    for line in ("*", "*@", "*.", ".", "*.A B"):
+        path.write_text(f"{line}\n", encoding="utf-8")
+        with pytest.raises(SettingsError, match=f"line 1: expected an address or a domain, got {re.escape(repr(line))}"):
+            read_list("block", path)
     path.write_text("good.example\na b\n", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"block: .*list, line 2: expected an address or a domain, got 'a b'"):
         read_list("block", path)
     with pytest.raises(SettingsError, match=r"allow: .*none cannot be read"):
         SenderLists.read(tmp_path / "none", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "listed", "others"),
+    [
+        (
+            "münchen.example",
+            ["münchen.example", "MÜNCHEN.example", "mu\u0308nchen.example", "XN--MNCHEN-3YA.example"],
+            ["munchen.example"],
+        ),
+        ("xn--mnchen-3ya.example", ["münchen.example", "mail.münchen.example"], ["munchen.example"]),
+        ("mu\u0308nchen.example", ["münchen.example", "xn--mnchen-3ya.example"], ["munchen.example"]),
+        ("straße.example", ["straße.example", "xn--strae-oqa.example"], ["strasse.example"]),
+        ("strasse.example", ["strasse.example"], ["straße.example"]),
+        ("x@straße.example", ["xn--strae-oqa.example"], ["mail.straße.example"]),
+    ],
+)
+def test_letters_beyond_ascii_match_however_they_are_written(
+    tmp_path: Path, line: str, listed: list[str], others: list[str]
+) -> None:
+    """Composed or not, or as DNS has them, in the list and in the message; ß is a letter of its own."""
+    (tmp_path / "list").write_text(f"{line}\n", encoding="utf-8")
+    lists = SenderLists.read(None, tmp_path / "list")
+    for domain in (*listed, *others):
+        sender = f"x@{domain}"
+        for mail in (Mail.parse(f"From: <{sender}>\r\n\r\n".encode()), Mail.parse(b"", Envelope(sender, (), ""))):
+            assert lists.apply(Verdict("ham"), mail).status == ("spam" if domain in listed else "ham"), domain
+
+
+@given(host=st.text(min_size=1, max_size=50))
+def test_whatever_a_message_names_can_be_looked_up(host: str) -> None:
+    """For any text: no error."""
+    assert LISTS.apply(Verdict("ham"), Mail.parse(b"", Envelope(f"x@{host}", (), ""))).status in ("ham", "spam")
 
 
 def test_the_service_uses_them_and_reads_them_again(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """`SenderLists`: senders that an administrator has an opinion about, whatever the model thinks.
 
 A file has one address or domain on each line (a domain stands for its subdomains too, with or without ``.``, ``*.`` or ``*@``
-before it; ``#`` begins a comment). A message is looked up by the address in From and by the sender of its envelope. Neither is
+before it; ``#`` begins a comment). Letters beyond ASCII in a domain are compared as DNS has them (``xn--``), however they are
+written on either side. A message is looked up by the address in From and by the sender of its envelope. Neither is
 authenticated, and anyone can write either:
 
 - **block**: the message is ``spam``. Nobody gains by forging a blocked sender, so addresses in a name or in a second From field
@@ -15,6 +16,7 @@ A sender that is on both lists is blocked.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,12 +30,13 @@ from spam_filter.service.verdict import Verdict
 __all__ = ["SenderLists", "read_list"]
 
 _ENTRY: Final = re.compile(r"(?:[^\s@<>,;]+@)?[^\s@<>,;*.][^\s@<>,;*]*[^\s@<>,;*.]")
+_LONGEST_LABEL: Final = 63
 _WHOLE_DOMAIN: Final = re.compile(r"^(?:\*@|\*?\.)")
 
 
 @dataclass(frozen=True, slots=True)
 class SenderLists:
-    """Addresses and domains, in lower case.
+    """Addresses and domains, as `read_list` returns them.
 
     Parameters
     ----------
@@ -74,13 +77,14 @@ def _names(addresses: Iterable[Address]) -> Iterable[str]:
     """Yield addresses, and the domains that each is in."""
     for address in addresses:
         if address.host:
-            yield str(address)
-            labels = address.host.split(".")
+            name = _normalize(str(address))
+            yield name
+            labels = name.rpartition("@")[2].split(".")
             yield from (".".join(labels[start:]) for start in range(len(labels)))
 
 
 def read_list(name: str, path: Path) -> frozenset[str]:
-    """Read a file of addresses and domains.
+    """Return the addresses and domains of a file, in lower case, the domains in ASCII.
 
     Raises
     ------
@@ -93,18 +97,31 @@ def read_list(name: str, path: Path) -> frozenset[str]:
         raise SettingsError(f"{name}: {path} cannot be read: {error}; give a text file") from error
     found: set[str] = set()
     for number, line in enumerate(lines, start=1):
-        entry = _WHOLE_DOMAIN.sub("", line.partition("#")[0].strip().lower())
-        if entry and _ENTRY.fullmatch(entry) is None:
-            raise SettingsError(f"{name}: {path}, line {number}: expected an address or a domain, got {entry!r}")
-        if entry:
-            found |= {entry, _in_ascii(entry)}
+        written = line.partition("#")[0].strip()
+        if not written:
+            continue
+        entry = _WHOLE_DOMAIN.sub("", written.lower())
+        if _ENTRY.fullmatch(entry) is None:
+            raise SettingsError(f"{name}: {path}, line {number}: expected an address or a domain, got {written!r}")
+        found.add(_normalize(entry))
     return frozenset(found)
 
 
-def _in_ascii(entry: str) -> str:
-    """Return an address or a domain with its domain as mail has it where letters are beyond ASCII, if there is such a form."""
-    name, at, domain = entry.rpartition("@")
-    try:
-        return f"{name}{at}{domain.encode('idna').decode('ascii')}"
-    except UnicodeError:
-        return entry
+def _normalize(name: str) -> str:
+    """Return an address or a domain in the one form that is compared.
+
+    Examples
+    --------
+    >>> _normalize("jürgen@münchen.example"), _normalize("straße.example")
+    ('jürgen@xn--mnchen-3ya.example', 'xn--strae-oqa.example')
+    """
+    if name.isascii():
+        return name
+    # Not by Python's "idna", which is of 2003 and takes ß for ss: another domain.
+    local, at, domain = unicodedata.normalize("NFC", name).rpartition("@")
+    return f"{local}{at}{'.'.join(map(_encode_label, domain.split('.')))}"
+
+
+def _encode_label(label: str) -> str:
+    # What is longer is no part of a domain, and would take milliseconds.
+    return label if label.isascii() or len(label) > _LONGEST_LABEL else f"xn--{label.encode('punycode').decode('ascii')}"
