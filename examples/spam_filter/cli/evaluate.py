@@ -47,7 +47,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     from spam_filter.model import Model  # noqa: PLC0415
 
     with Model.open(options.model) as model:
-        found = evaluate(model, read_mail([] if options.mail is None else [options.mail], options))
+        found = evaluate(model, read_mail(options))
         print("\n".join(format_evaluation(found, model.cascade.manifest)))
 
 

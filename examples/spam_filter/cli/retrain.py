@@ -6,10 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spam_filter.cli.console import run_command
-from spam_filter.cli.train import add_training_options, check_options, read_mail, settings_of
+from spam_filter.cli.train import add_training_options, check_options, settings_of
+
+if TYPE_CHECKING:
+    from spam_filter.training.corpus import LabelledMail
 
 __all__ = ["main", "parse_options"]
 
@@ -49,7 +52,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder of the model in place")
     parser.add_argument(
-        "mail", type=Path, nargs="*", metavar="MAIL", help="labelled mail, as train takes it; what learn collected"
+        "mail",
+        type=Path,
+        nargs="*",
+        metavar="MAIL",
+        help="labelled mail, as train takes it; unless --spam and --ham are given, the first has both kinds; the others may lack "
+        "one, as what learn collected",
     )
     add_training_options(parser)
     # Known, so that what is said of them helps.
@@ -60,19 +68,37 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _retrain(options: argparse.Namespace) -> None:
-    from spam_filter.cli.evaluate import format_evaluation  # noqa: PLC0415 - after the arguments
-    from spam_filter.model import Model  # noqa: PLC0415
+    from emsco_runtime import read_bundle  # noqa: PLC0415 - after the arguments
+    from spam_filter.cli.evaluate import format_evaluation  # noqa: PLC0415
+    from spam_filter.model import BUNDLE  # noqa: PLC0415
     from spam_filter.training.retraining import retrain_model  # noqa: PLC0415
 
     plan = settings_of(options)
-    # Of what people moved, there may be one kind alone, or nothing.
-    mails = read_mail(options.mail, options, may_be_empty=True)
-    done = retrain_model(mails, options.model, plan, on_step=lambda line: print(line, flush=True))
-    with Model.open(options.model) as model:
-        for name, found in (("old model", done.old), ("new model", done.new)):
-            if found is not None:
-                print("\n".join([f"{name}:", *(f"  {line}" for line in format_evaluation(found, model.cascade.manifest)[:-1])]))
+    done = retrain_model(_read_mail(options), options.model, plan, on_step=lambda line: print(line, flush=True))
+    manifest = read_bundle(options.model / BUNDLE).manifest
+    for name, found in (("old model", done.old), ("new model", done.new)):
+        if found is not None:
+            print("\n".join([f"{name}:", *(f"  {line}" for line in format_evaluation(found, manifest)[:-1])]))
     print("the new model is in place: reload the service" if done.replaced else f"the old model stays: {done.objection}")
+
+
+def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
+    """Return the mail of all places. The first is the corpus that others are added to: it must have both kinds of mail."""
+    from spam_filter.errors import CorpusError  # noqa: PLC0415 - after the arguments
+    from spam_filter.training.corpus import LABELS, read_corpus, read_pair  # noqa: PLC0415
+
+    mails = [] if options.spam is None else read_pair(options.spam, options.ham)
+    for folder in options.mail:
+        found = read_corpus(folder, may_be_empty=True)
+        for label in LABELS:
+            if any(mail.label == label for mail in found):
+                continue
+            if not mails:
+                # Emptied, or on a volume that is not mounted: what people moved cannot stand for it.
+                raise CorpusError(f"{folder} holds no {label} message: the first folder must have both kinds, restore its mail")
+            print(f"{folder} holds no {label} message: none is learnt from it", file=sys.stderr)
+        mails += found
+    return mails
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def _train(options: argparse.Namespace) -> None:
     from spam_filter.training.pipeline import train_model  # noqa: PLC0415 - as above
 
     plan = settings_of(options)
-    mails = read_mail([] if options.mail is None else [options.mail], options)
+    mails = read_mail(options)
     trained = train_model(
         mails, options.out, plan, force=options.force, keep=options.keep, on_step=lambda line: print(line, flush=True)
     )
@@ -163,12 +163,11 @@ def _lookup_plan(options: argparse.Namespace) -> LookupPlan | None:
     return LookupPlan(options.dns, tuple(options.client_list), tuple(options.domain_list), options.query_ms)
 
 
-def read_mail(folders: Sequence[Path], options: argparse.Namespace, *, may_be_empty: bool = False) -> list[LabelledMail]:
-    """Return the mail of all folders, which may lack a kind of it if so said, and of --spam and --ham if they are given."""
+def read_mail(options: argparse.Namespace) -> list[LabelledMail]:
+    """Return the mail of the folder, or of --spam and --ham."""
     from spam_filter.training.corpus import read_corpus, read_pair  # noqa: PLC0415 - after the arguments
 
-    pair = [] if options.spam is None else read_pair(options.spam, options.ham)
-    return [*(mail for folder in folders for mail in read_corpus(folder, may_be_empty=may_be_empty)), *pair]
+    return read_corpus(options.mail) if options.spam is None else read_pair(options.spam, options.ham)
 
 
 def format_model(trained: TrainedModel) -> list[str]:

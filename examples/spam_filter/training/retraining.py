@@ -73,8 +73,11 @@ def retrain_model(
     seen = read_seen(folder)
     new_mails = sum(hash_message(mail.raw) not in seen for mail in mails)
     if new_mails < _FEWEST:
-        return Retraining(_too_few(new_mails))
-    with Model.open(folder) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+        return Retraining(
+            f"{new_mails} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
+        )
+    dns = "system" if plan.lookups is None else plan.lookups.dns
+    with Model.open(folder, dns=dns) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
         try:
             division = divide_mail(mails, plan)
             tests = [mail for mail, split in zip(mails, division.splits, strict=True) if split == "test"]
@@ -84,7 +87,7 @@ def retrain_model(
             trained = train_model(mails, Path(place) / "new", plan, division=division, on_step=on_step)
         except EmscoError as error:
             return Retraining(f"no new model: {error}")
-        with Model.open(trained.folder) as new:
+        with Model.open(trained.folder, dns=dns) as new:
             before, after = evaluate(old, unseen), evaluate(new, unseen)
         objection = find_objection(before, after)
         if not objection:
@@ -94,8 +97,6 @@ def retrain_model(
 
 def find_objection(old: Evaluation, new: Evaluation) -> str:
     """Return why the new model must not take the old one's place; an empty string if nothing speaks against it."""
-    if new.messages < _FEWEST:
-        return _too_few(new.messages)
     if new.wrong > old.wrong:
         return f"the new model is wrong about {new.wrong} of {new.messages} messages, the old one about {old.wrong}"
     lost, lost_before = new.count("ham", "spam"), old.count("ham", "spam")
@@ -104,10 +105,6 @@ def find_objection(old: Evaluation, new: Evaluation) -> str:
     if new.decided < old.decided - _COVERAGE_MARGIN * new.messages:
         return f"the new model decides {new.decided} of {new.messages} messages, the old one {old.decided}"
     return ""
-
-
-def _too_few(messages: int) -> str:
-    return f"{messages} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
 
 
 def _too_few_tests(messages: int, new_mails: int, plan: TrainingSettings) -> str:
