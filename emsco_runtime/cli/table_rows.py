@@ -143,8 +143,8 @@ def read_split_rows(run: str, split: str) -> Ints:
 def find_other_table(run: str, split: str, rows: str) -> str | None:
     """Return what to say of a table that is not the file whose rows `splits.csv` counts, by its hash; None if it is.
 
-    The same rows may be in another file, so that this is no error, unless it is the file of another split. A folder that holds
-    `splits.csv` alone says nothing of the file.
+    The same rows may be in another file, in several files of a folder, or in a pipe, so that this is no error, unless it is the
+    file of another split. A folder that holds `splits.csv` alone says nothing of the file.
     """
     path = Path(run) / "run.json"
     if not path.is_file():
@@ -155,8 +155,7 @@ def find_other_table(run: str, split: str, rows: str) -> str | None:
         raise InputError(
             f"{path}: not readable as the record of a training run: give the folder that emsco-train wrote"
         ) from None
-    with Path(rows).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _hash_file(rows)
     own = [one for one in trained if one.split in (None, split)] or list(trained)
     if any(one.sha256 == digest for one in own):
         return None
@@ -167,6 +166,14 @@ def find_other_table(run: str, split: str, rows: str) -> str | None:
         f"{rows} is not the file that the run was trained on, {own[0].path}, or has changed since. Rows are taken by their "
         f"numbers: they are the {split} rows only if the file has the same rows in the same order"
     )
+
+
+def _hash_file(path: str) -> str | None:
+    """Return the hash of a file; None for a folder, or for a pipe, which can be read once."""
+    if not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _TrainedFile(BaseModel):

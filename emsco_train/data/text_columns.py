@@ -39,7 +39,7 @@ def infer_kind(column: TextColumn) -> Kind:
     >>> from emsco_runtime.support.text_column import ListColumn
     >>> infer_kind(ListColumn(["1", "", "2.5"])), infer_kind(ListColumn(["yes", "no", ""])), infer_kind(ListColumn(["tcp", "1"]))
     ('numeric', 'boolean', 'categorical')
-    >>> infer_kind(ListColumn(["01", "12", "02"])), infer_kind(ListColumn(["01", "12", "1"]))
+    >>> infer_kind(ListColumn(["01", "12", "02"])), infer_kind(ListColumn(["01", "12", "1", ""]))
     ('numeric', 'categorical')
     """
     values, parsed = column.parse_numbers()
@@ -54,12 +54,17 @@ def infer_kind(column: TextColumn) -> Kind:
 
 
 def _holds_padded_codes(column: TextColumn, numbers: Floats) -> bool:
-    """Return whether there are codes such as 01 beside 1, which would be one number."""
+    """Return whether there are codes such as 01 beside 1, which would be one number; not where there are fractions.
+
+    `numbers` are those that were parsed, if any: where one of them is a fraction, no text is looked at.
+    """
     if not np.array_equal(numbers, np.floor(numbers)):
         return False
-    texts = set(column.take(np.arange(min(len(numbers), _MAX_LOOKED_AT))).distinct()[0])
+    texts = set(column.take(np.arange(min(len(column), _MAX_LOOKED_AT))).distinct()[0])
     padded = [text for text in texts if len(text) > 1 and text.startswith("0") and text.isdecimal()]
-    return any((text.lstrip("0") or "0") in texts for text in padded)
+    if not any((text.lstrip("0") or "0") in texts for text in padded):
+        return False
+    return not any(math.isfinite(number) and not number.is_integer() for number in map(float, filter(is_numeric_text, texts)))
 
 
 def parse_column(

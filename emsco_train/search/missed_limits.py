@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.designs.selection import Constraints
 from emsco_train.errors import DesignError
@@ -22,7 +23,7 @@ def describe_missed_limits(constraints: Constraints, missed: Sequence[Objectives
     --------
     >>> two = Objectives(np.array([90, 80]), np.array([81, 80]), np.array([500, 250]), rows=100)
     >>> describe_missed_limits(Constraints(max_cost=2), [two])
-    'max_cost is 2, and the cheapest design that was found costs 2.5'
+    'max_cost is 2, and the cheapest design that was found costs 2.5 (0.5 over)'
     >>> describe_missed_limits(Constraints(max_cost=3, min_coverage=0.85), [two])
     'max_cost is 3; min_coverage is 0.85; each can be kept alone, and the nearest design has cost 2.5, coverage 0.8'
     """
@@ -46,11 +47,14 @@ def describe_missed_limits(constraints: Constraints, missed: Sequence[Objectives
 
 
 def _describe_best(name: str, limit: float, values: Sequence[float]) -> str:
-    """Return the best that was reached of a figure that has a limit; empty where that keeps the limit."""
+    """Return the best that was reached of a figure that has a limit, and by how much it misses; empty where it does not."""
     if name == "max_cost":
-        return "" if min(values) <= limit else f"the cheapest design that was found costs {min(values):.6g}"
-    figure = name.removeprefix("min_")
-    return "" if max(values) >= limit else f"the highest {figure} that was found is {max(values):.4g}"
+        cheapest = min(values)
+        return (
+            "" if cheapest <= limit else f"the cheapest design that was found costs {cheapest:.6g} ({cheapest - limit:.2g} over)"
+        )
+    figure, highest = name.removeprefix("min_"), max(values)
+    return "" if highest >= limit else f"the highest {figure} that was found is {highest:.4g} ({limit - highest:.2g} short)"
 
 
 def check_pinned_cost(settings: Settings, problem: Problem) -> None:
@@ -61,9 +65,11 @@ def check_pinned_cost(settings: Settings, problem: Problem) -> None:
     # Raises for a position that is none.
     settings.resolved(len(problem.names))
     names = [problem.names[position] for position in settings.pinned]
-    cost = problem.meter.cost(names)
+    # In whole units, as the search compares: a sum of floats would be more than 0.3 for 0.1 and 0.2.
+    units = CostUnits.of(problem.meter, names)
+    cost = int(units.cost(np.ones((1, len(names)), dtype=np.bool_))[0]) / units.scale
     if cost > cap:
         raise DesignError(
-            f"max_cost is {cap:g}, but the pinned features ({', '.join(names)}), which every design pays for, cost {cost:g}: "
-            "raise it, or pin others"
+            f"max_cost is {cap:.10g}, but the pinned features ({', '.join(names)}), which every design pays for, cost "
+            f"{cost:.10g}: raise it, or pin others"
         )

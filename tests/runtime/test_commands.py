@@ -15,6 +15,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -519,6 +520,13 @@ def test_run_takes_a_split_of_the_table_that_was_trained_on(bundle: Path, tmp_pa
     assert run("emsco-run", bundle, rows, *asked).stderr == ""
     done = run("emsco-run", bundle, other, *asked)
     assert (done.returncode, "other.csv is not the file that the run was trained on, rows.csv" in done.stderr) == (0, True)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text(ROWS, encoding="utf-8"))
+    writer.start()
+    done = run("emsco-run", bundle, pipe, *asked)
+    writer.join()
+    assert (done.returncode, "pipe is not the file that the run was trained on" in done.stderr) == (0, True)
     record.write_text(json.dumps({"data": {"files": [describe(rows, "train"), describe(other, "test")]}}))
     assert "rows.csv holds the train rows of the run: give the file of its test rows, other.csv" in run_refused(
         1, "emsco-run", bundle, rows, *asked
@@ -587,6 +595,24 @@ def test_run_names_the_place_of_a_bad_value_in_a_long_table(bundle: Path, tmp_pa
     # Lines of progress may come first.
     assert done.stderr.splitlines()[-1].startswith(f"emsco-run: {rows}: {place}: ")
     assert not out.exists()
+
+
+def test_run_takes_a_split_of_a_folder_of_parquet_files(tmp_path: Path) -> None:
+    """It cannot be the file that the run was trained on, and may hold the same rows: they are decided, with a warning."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    made = make_bundle([["size"]], features=[Feature(name="size", kind="numeric", cost=1.0)], labels=[0, 1], threshold=0.6)
+    bundle = write_sample(tmp_path / "bundle", made)
+    (tmp_path / "rows").mkdir()
+    for part in range(2):
+        pa.parquet.write_table(pa.table({"size": [3.0, -3.0]}), tmp_path / "rows" / f"{part}.parquet")
+    write_csv(tmp_path / "splits.csv", "row,split\n0,train\n1,test\n2,train\n3,test\n")
+    files = [{"path": "rows.parquet", "split": None, "sha256": "0" * 64}]
+    (tmp_path / "run.json").write_text(json.dumps({"data": {"files": files}}))
+    out = tmp_path / "out.csv"
+    done = run("emsco-run", bundle, tmp_path / "rows", "--out", out, "--run", tmp_path, "--split", "test")
+    assert (done.returncode, "rows is not the file that the run was trained on" in done.stderr) == (0, True)
+    assert len(out.read_text().splitlines()) == 3
 
 
 def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:

@@ -703,7 +703,7 @@ def test_constraints_that_no_design_satisfies(search: str, advice: str, mixed: M
     assert ended.returncode == 1
     line = ended.stderr.splitlines()[-1]
     assert "no design that was found satisfies the constraints of the search: --max-cost is 0.001, and " in line
-    assert re.search(rf"the cheapest design that was found costs [\d.]+: {advice}$", line)
+    assert re.search(rf"the cheapest design that was found costs [\d.]+ \([\d.]+ over\): {advice}$", line)
     assert not (tmp_path / "run").exists()
 
 

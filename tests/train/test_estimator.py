@@ -495,7 +495,8 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     ):
         clone(fitted).set_params(max_cost=0.5).fit(X, y)
     with pytest.raises(
-        SelectionError, match=r"satisfies the limits: max_cost is 0\.5, and the cheapest design that was found costs 1; min_acc"
+        SelectionError,
+        match=r"satisfies the limits: max_cost is 0\.5, and the cheapest design that was found costs 1 \(0\.5 over\); min_acc",
     ):
         clone(fitted).set_params(max_cost=0.5, pinned=()).fit(X, y)
 

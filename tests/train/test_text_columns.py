@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
 from hypothesis import example, given, strategies as st
 
 from emsco_runtime.cli.table_rows import LabelColumn
+from emsco_runtime.support.arrow_tables import ArrowColumn
 from emsco_runtime.support.csv_file import FALSE_WORDS, TRUE_WORDS
-from emsco_runtime.support.text_column import FieldReader, ListColumn
+from emsco_runtime.support.text_column import FieldReader, ListColumn, TextColumn
 from emsco_train.data.text_columns import infer_kind, parse_column, parse_labels
 from emsco_train.errors import DataError
 
@@ -25,6 +27,12 @@ NUMBERS = st.one_of(
 )
 SPACED = st.builds("{}{}{}".format, st.sampled_from(["", " ", "\t"]), WORDS | WORDS.map(str.upper), st.sampled_from(["", " "]))
 TEXTS = st.one_of(NUMBERS, SPACED, st.text(max_size=8), st.sampled_from(["", " ", "\t", "\N{NO-BREAK SPACE}"]))
+
+
+def make_arrow_column(texts: list[str]) -> TextColumn:
+    """Return a column as Arrow reads it."""
+    pa = pytest.importorskip("pyarrow")
+    return ArrowColumn(pa.chunked_array([texts]))
 
 
 def place(row: int) -> str:
@@ -83,6 +91,24 @@ def test_one_word_among_many_numbers_is_a_mistake_and_many_are_categories() -> N
     assert infer_kind(ListColumn(["1"] * 8 + ["oops"] * 2)) == "categorical"
     assert infer_kind(ListColumn(["1", "yes", "no"])) == "boolean"
     assert infer_kind(ListColumn(["", " "])) == "numeric"
+
+
+@pytest.mark.parametrize("make", [ListColumn, make_arrow_column])
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["01", "1", "2"], "categorical"),
+        (["", "", "", "", "01", "1"], "categorical"),
+        (["2"] * 20 + ["x", "1", "01"], "categorical"),
+        (["01", "02", "12", ""], "numeric"),
+        (["01", "1", "2.5", ""], "numeric"),
+    ],
+)
+def test_codes_beside_their_short_form_are_categories(
+    make: Callable[[list[str]], TextColumn], texts: list[str], kind: str
+) -> None:
+    """As numbers 01 and 1 would be one; gaps and words among them change nothing, whoever has read the file."""
+    assert infer_kind(make(texts)) == kind
 
 
 @given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=8))
