@@ -195,6 +195,15 @@ def test_what_it_offers_and_that_it_takes_it(shared: Running, mail: Path) -> Non
     assert delivered(shared, mail, raw, sender="jürgen@example.org", options=("BODY=8BITMIME", "SMTPUTF8")).endswith(raw)
 
 
+def test_help_names_the_commands_and_their_syntax(shared: Running) -> None:
+    """Those that are counted, too."""
+    with conversation(shared) as client:
+        client.sendall(b"HELP MAIL\r\n")
+        assert reply(client).startswith(b"250 Syntax: MAIL FROM: <address>")
+        client.sendall(b"HELP\r\n")
+        assert b" MAIL NOOP QUIT RCPT " in reply(client)
+
+
 def test_a_bounce_has_no_sender_and_is_taken(shared: Running, mail: Path) -> None:
     """MAIL FROM:<> is how mail servers talk to each other."""
     assert header(delivered(shared, mail, SPAM, sender=""), "Status") == "spam"
@@ -436,11 +445,11 @@ def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
         assert hop.messages[0].endswith(SPAM)
         assert hop.messages[0].startswith(b"X-Emsco-Status: spam\r\n")
         assert hop.commands[1:3] == [f"MAIL FROM:<{SENDER}> SIZE={len(hop.messages[0])}", f"RCPT TO:<{RECIPIENT}>"]
-        hop.answers["RCPT"] = "550 5.1.1 nobody"
+        hop.answers["RCPT"] = '550 5.1.1 nobody: <"john doe"@x.org>, <j\u00fcrgen@x.org>'
         with conversation(running) as client:
             begin(client)
             client.sendall(SPAM + b".\r\n")
-            assert reply(client).startswith(b"550 5.1.1 nobody (")
+            assert reply(client).startswith(b'550 5.1.1 nobody: <"john doe"@x.org>, <j rgen@x.org> (')
             del hop.answers["RCPT"]
             hop.stop()
             begin(client)
@@ -457,6 +466,11 @@ def test_a_next_hop_decides_what_the_client_is_told(model: Path) -> None:
         assert [message.endswith(SPAM) for message in hop.messages] == [True, True]
         assert running.metric('spam_filter_messages_total{outcome="deferred",status="spam"}') == 1
         assert running.metric('spam_filter_messages_total{outcome="refused",status="spam"}') == 1
+        assert running.end() == 0
+        # Why, but nothing of the next hop's text, which may hold addresses.
+        assert " bytes, refused (550 5.1.1 of the next hop), " in running.text
+        assert " bytes, deferred (451 4.4.1 the next hop does not answer: ConnectionRefusedError), " in running.text
+        assert not any(word in running.text for word in ("nobody", "john", "rgen", "x.org"))
 
 
 def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_not(model: Path, tmp_path: Path) -> None:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "address_error"]
 
 _log = logging.getLogger("spam_filter")
-# A next hop may repeat addresses in its answer, and the log has none.
-_ADDRESS: Final = re.compile(r"\S*@\S*")
+_CODES: Final = re.compile(r"\d{3}(?: \d\.\d{1,3}\.\d{1,3})?")
 
 
 def address_error(address: str, *, utf8: bool) -> str | None:
@@ -54,6 +53,14 @@ def address_error(address: str, *, utf8: bool) -> str | None:
     except UnicodeEncodeError:
         return "553 5.6.7 the address is not valid UTF-8" if utf8 else "553 5.6.7 an address that is not ASCII needs SMTPUTF8"
     return None
+
+
+def _describe(receipt: DeliveryResult) -> str:
+    """Return what became of a message, and why, for the log, which has no addresses: of another server's reply, the codes."""
+    if receipt.outcome == "delivered":
+        return receipt.outcome
+    reason = f"{_CODES.findall(receipt.reply)[0]} of the next hop" if receipt.quoted else receipt.reply
+    return f"{receipt.outcome} ({reason})"
 
 
 class Handler:
@@ -128,7 +135,7 @@ class Handler:
             verdict.stage,
             verdict.cost,
             len(raw),
-            receipt.outcome if receipt.outcome == "delivered" else f"{receipt.outcome} ({_ADDRESS.sub('...', receipt.reply)})",
+            _describe(receipt),
             1000 * seconds,
         )
         return f"{receipt.reply} ({message_id})"

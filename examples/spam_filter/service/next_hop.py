@@ -139,10 +139,10 @@ def _expect(reply: tuple[int, bytes], expected: int = 250) -> bytes:
 def _result_of_answer(answer: _NegativeReply) -> DeliveryResult:
     text = one_line(answer.text.decode("ascii", "replace"))
     if 500 <= answer.code <= 599:
-        return DeliveryResult("refused", f"{answer.code} {text}")
+        return DeliveryResult("refused", f"{answer.code} {text}", quoted=True)
     # 421 would say that we close the connection; and any other answer is not a reason to lose a message.
     code = answer.code if 400 <= answer.code <= 499 and answer.code != _CLOSING else 451
-    return DeliveryResult("deferred", f"{code} {text}")
+    return DeliveryResult("deferred", f"{code} {text}", quoted=True)
 
 
 def stuff_dots(content: bytes) -> bytes:

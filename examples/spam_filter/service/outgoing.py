@@ -43,10 +43,13 @@ class DeliveryResult:
         "delivered": it is safe elsewhere. "deferred": the sender is to keep it and try again. "refused": it cannot be delivered.
     reply
         The SMTP reply that says so: 2xx, 4xx or 5xx.
+    quoted
+        Whether its text is another server's, which may hold addresses.
     """
 
     outcome: Outcome
     reply: str
+    quoted: bool = False
 
 
 class Delivery(Protocol):
