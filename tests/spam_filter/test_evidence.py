@@ -6,6 +6,7 @@ import asyncio
 import base64
 import inspect
 import ipaddress
+import re
 import shutil
 import subprocess
 import threading
@@ -468,3 +469,23 @@ def test_the_zone_file_of_a_domain_is_read(tmp_path: Path) -> None:
     path.write_text("good.example. 60 CH TXT x\n")
     with pytest.raises(ModelError, match="not readable as a zone file"):
         ZoneFileResolver(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ('@ 60 IN SOA ns root 1 3600 600 86400 300\n@ 60 IN TXT "v=spf1 -all"\n', "@"),
+        ("good.example. 60 IN NS ns.good.example.\nns 60 IN A 192.0.2.1\n", "ns"),
+        ("good.example. 60 IN MX 10 mx\n", "good.example."),
+        (" 60 IN TXT x\n", "@"),
+    ],
+)
+def test_a_zone_file_that_does_not_say_whose_it_is_is_refused(tmp_path: Path, text: str, owner: str) -> None:
+    """Its relative names would be those of the root, and nothing that is asked for would be found."""
+    path = tmp_path / "zone"
+    path.write_text(text)
+    with pytest.raises(ModelError, match=f"the record of {re.escape(owner)} has a relative name, and there is no") as raised:
+        ZoneFileResolver(path)
+    assert str(raised.value).endswith(": give a master file with absolute names, or begin it with `$ORIGIN your.domain.`")
+    path.write_text(f"$ORIGIN good.example.\n{text}")
+    ZoneFileResolver(path)

@@ -16,9 +16,13 @@ import dns.exception
 import dns.message
 import dns.name
 import dns.nameserver
+import dns.rdata
+import dns.rdataclass
 import dns.rdatatype
 import dns.resolver
+import dns.tokenizer
 import dns.zone
+import dns.zonefile
 
 from spam_filter.errors import LookupFailed, ModelError
 from spam_filter.service.endpoint import Endpoint
@@ -34,6 +38,8 @@ _CACHED_ANSWERS: Final = 20_000
 _MOST_RECORDS: Final = 50
 _MOST_TEXT: Final = 4_096
 _MOST_ALIASES: Final = 8
+# What relative names get where a zone file does not say whose they are; no domain ends so (RFC 6761).
+_NO_ORIGIN: Final = dns.name.from_text("no-origin.invalid.")
 # For so long after an answer, a name server is alive.
 _ALIVE_S: Final = 2.0
 
@@ -126,12 +132,26 @@ class _Records(dns.zone.Zone):
         transaction = super().writer(replacement)
         add = transaction.add
 
-        def add_unless_soa(*given: Any) -> None:
-            if not any(getattr(one, "rdtype", None) == dns.rdatatype.SOA for one in given):
-                add(*given)
+        def add_unless_soa(name: dns.name.Name, ttl: int, record: dns.rdata.Rdata) -> None:
+            if str(_NO_ORIGIN) in f"{name} {record}":
+                owner = name.relativize(_NO_ORIGIN)
+                raise dns.exception.SyntaxError(f"the record of {owner} has a relative name, and there is no $ORIGIN before it")
+            if record.rdtype != dns.rdatatype.SOA:
+                add(name, ttl, record)
 
         transaction.add = add_unless_soa  # type: ignore[method-assign]
         return transaction
+
+
+def _read_zone(path: Path) -> _Records:
+    """Read a master file. A name server knows whose it is; here, relative names mean nothing before the file says so."""
+    zone = _Records(".", relativize=False)
+    with path.open(encoding="utf-8") as file, zone.writer(replacement=True) as transaction:
+        tokens = dns.tokenizer.Tokenizer(file, str(path))
+        reader = dns.zonefile.Reader(tokens, dns.rdataclass.IN, transaction, allow_include=True)
+        reader.current_origin = reader.last_name = _NO_ORIGIN
+        reader.read()
+    return zone
 
 
 class ZoneFileResolver:
@@ -150,9 +170,10 @@ class ZoneFileResolver:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._zone = dns.zone.from_file(str(path), origin=".", relativize=False, zone_factory=_Records, check_origin=False)
+            self._zone = _read_zone(path)
         except (OSError, dns.exception.DNSException, ValueError) as error:
-            raise ModelError(f"{path}: not readable as a zone file ({error}): give a master file with absolute names") from None
+            remedy = "give a master file with absolute names, or begin it with `$ORIGIN your.domain.`"
+            raise ModelError(f"{path}: not readable as a zone file ({error}): {remedy}") from None
         self.queries = 0
 
     async def resolve(self, name: str, kind: str) -> Records:
