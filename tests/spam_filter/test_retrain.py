@@ -231,13 +231,27 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
     learn(arguments)
     assert {mail.label for mail in read_corpus(out) if b"open" in mail.raw} == {"ham"}
     assert learn(["--spam", str(tmp_path / "none"), "--out", str(out)]) == 1
-    assert "none: there is no such Maildir: give a folder" in capsys.readouterr().err
+    assert "none: there is no such Maildir, with cur and new in it: give a folder" in capsys.readouterr().err
     (junk / "cur" / "a folder").mkdir()
     assert learn(["--spam", str(junk), "--ham", str(tmp_path / "none"), "--out", str(tmp_path / "half")]) == 0
-    assert "none: there is no such Maildir: nothing is learnt from it" in capsys.readouterr().out
+    assert "none: there is no such Maildir, with cur and new in it: nothing is learnt from it\n" in capsys.readouterr().err
     # Nobody has moved ham yet: that is no fault of what is to be added to other mail.
     assert {mail.label for mail in read_corpus(tmp_path / "half", may_be_empty=True)} == {"spam"}
     with pytest.raises(CorpusError, match="ham: found no message"):
         read_corpus(tmp_path / "half")
     with pytest.raises(SystemExit):
         learn(["--out", str(out)])
+
+
+def test_half_a_maildir_is_known_before_anything_is_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without new/ it is no Maildir: the others are learnt from, and without others nothing is written."""
+    deliver(tmp_path / "half", "moved", "")
+    shutil.rmtree(tmp_path / "half" / "new")
+    assert learn(["--ham", str(tmp_path / "half"), "--out", str(tmp_path / "mail")]) == 1
+    assert "half: there is no such Maildir, with cur and new in it: give a folder" in capsys.readouterr().err
+    assert not (tmp_path / "mail").exists()
+    deliver(tmp_path / "junk", "missed", "ham")
+    assert learn(["--spam", str(tmp_path / "junk"), "--ham", str(tmp_path / "half"), "--out", str(tmp_path / "mail")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("learnt: 1 spam and 0 ham messages")
+    assert shown.err.endswith("half: there is no such Maildir, with cur and new in it: nothing is learnt from it\n")

@@ -45,18 +45,22 @@ def _learn(options: argparse.Namespace) -> None:
     from spam_filter.training.learning import learn_from_moves  # noqa: PLC0415
 
     given: list[tuple[Label, Path]] = [("spam", folder) for folder in options.spam] + [("ham", folder) for folder in options.ham]
-    there = [(label, folder) for label, folder in given if (folder / "cur").is_dir()]
-    missing = [str(folder) for _, folder in given if not (folder / "cur").is_dir()]
+    there = [(label, folder) for label, folder in given if _is_maildir(folder)]
+    missing = [str(folder) for _, folder in given if not _is_maildir(folder)]
     if missing:
-        message = f"{', '.join(missing)}: there is no such Maildir"
+        message = f"{', '.join(missing)}: there is no such Maildir, with cur and new in it"
         if not there:
             raise CorpusError(f"{message}: give a folder that people move mail to")
         # Nobody may have moved anything there yet: the others are learnt from.
-        print(f"{message}: nothing is learnt from it")
+        print(f"{message}: nothing is learnt from it", file=sys.stderr)
     counts: Counter[Label] = Counter()
     for label, folder in there:
         counts[label] += learn_from_moves(label, folder, options.out, everything=options.everything)
     print(f"learnt: {counts['spam']} spam and {counts['ham']} ham messages are new in {options.out}")
+
+
+def _is_maildir(folder: Path) -> bool:
+    return (folder / "cur").is_dir() and (folder / "new").is_dir()
 
 
 if __name__ == "__main__":

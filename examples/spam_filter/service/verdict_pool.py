@@ -6,7 +6,7 @@ but runs every acquirer as a separate call in such a pool: for some twenty acqui
 
 Messages are decided one after the other: deciding is plain code that keeps the processor busy, and threads that take turns at it
 would only slow each other down, by a sixth. One that takes long lets the next one begin, so that nobody waits for a few hostile
-messages but their senders. While as many as `threads` take long, the others wait for them, to their deadline.
+messages but their senders. While `threads` + 1 of them take long, the others wait for them, to their deadline.
 
 A thread cannot be stopped. One that has missed its deadline is abandoned: its message is delivered at once, marked ``error``,
 and a fresh thread takes its place. The pool counts the abandoned ones; when there are too many, it accepts no more calls, and
