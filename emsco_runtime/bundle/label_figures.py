@@ -56,10 +56,10 @@ def label_rows(labels: Iterable[LabelCounts], weighted_rows: int | None = None) 
     [['ham', '3.0', '60.00 %', '3.0'], ['spam', '2.0', '40.00 %', '0.0']]
     """
     shown = list(labels)
-    total = sum(counts.rows for counts in shown)
+    total, scale = sum(counts.rows for counts in shown), _find_scale(shown, weighted_rows)
 
     def count(number: int) -> str:
-        return str(number) if weighted_rows is None else f"{number * weighted_rows / max(total, 1):.1f}"
+        return str(number) if scale is None else f"{number * scale:.1f}"
 
     return [
         [
@@ -101,7 +101,7 @@ def describe_missed_labels(labels: Iterable[LabelCounts], weighted_rows: int | N
     """
     shown = list(labels)
     missed = [counts for counts in shown if counts.is_missed]
-    scale = None if weighted_rows is None else weighted_rows / max(sum(counts.rows for counts in shown), 1)
+    scale = _find_scale(shown, weighted_rows)
     texts = [
         f"no row of the label {counts.label!r} is accepted as it ({_describe_rows(counts, scale)} of them accepted as another "
         "label)"
@@ -109,6 +109,11 @@ def describe_missed_labels(labels: Iterable[LabelCounts], weighted_rows: int | N
     ]
     more = len(missed) - _MAX_SHOWN
     return [*texts, *([f"the same holds for {pluralize(more, 'more label')}"] if more > 0 else [])]
+
+
+def _find_scale(labels: Sequence[LabelCounts], weighted_rows: int | None) -> float | None:
+    """Return how many rows a unit of weight is shown as; None where rows are counted."""
+    return None if weighted_rows is None else weighted_rows / max(sum(counts.rows for counts in labels), 1)
 
 
 def _describe_rows(counts: LabelCounts, scale: float | None) -> str:

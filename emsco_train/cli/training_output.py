@@ -205,10 +205,11 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
     if tested is None:
         few = run.measured.rows < _ROWS_OF_A_FEATURE * len(run.columns)
         return [f"{where}: designs may be found by luck, and there are no test rows to show it; give more rows"] if few else []
+    if run.data.group_column is not None or tested.units is not None:
+        # Rows of a group, and rows of different weights, show less than as many that are independent and equal.
+        return []
     bound = knee.bounds(DEFAULT_SURE).accuracy
-    # By weight, as many rows as there are.
-    accepted, right = (number * tested.rows / max(tested.total, 1) for number in (tested.accepted, tested.right))
-    if upper_bound(right, accepted, _SURE_OF_LUCK) >= bound:
+    if upper_bound(tested.right, tested.accepted, _SURE_OF_LUCK) >= bound:
         return []
     shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
     reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs are found by luck"

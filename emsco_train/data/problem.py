@@ -532,8 +532,8 @@ def _build_problem(
     warn_rare_labels(labels, [validation, *(split for name, split in splits.items() if name in ("test", "certify"))])
     warn_unknown_categories(parts["train"], [split for name, split in splits.items() if name != "train"], features)
     warn_class_weight(np.bincount(target, weights=sample_weight, minlength=len(labels)), labels, class_weight)
-    if sample_weight is not None and settings.is_logistic:
-        warn_small_weights(sample_weight, settings.C)
+    if weights is not None and settings.is_logistic:
+        warn_small_weights(len(weights), float(weights.sum()), settings.C)
     # By the deviations, not by what penalties make of them.
     warn_outliers([replace(own, curve=made.curve) for own, made in zip(plain.blocks, encoder.blocks, strict=True)], train.codes)
     return Problem(

@@ -162,14 +162,16 @@ def warn_class_weight(rows: Ints | Floats, labels: tuple[Label, ...], class_weig
     warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
 
 
-def warn_small_weights(weights: Floats, C: float) -> None:  # noqa: N803
-    """Warn when the train rows weigh so little together that the penalty of a logistic regression outweighs them."""
-    rows, total = len(weights), float(weights.sum())
+def warn_small_weights(rows: int, total: float, C: float) -> None:  # noqa: N803
+    """Warn when the train rows weigh so little together that the penalty of a logistic regression outweighs them.
+
+    `total` is the sum of what `sample_weight` and `class_weight` make of them.
+    """
     if total >= _MIN_MEAN_WEIGHT * rows:
         return
-    what = f"`sample_weight` of {pluralize(rows, 'train row')} sums to {total:.3g}, and the penalty takes that for their number"
+    what = f"{pluralize(rows, 'train row')} weigh {total:.3g} together (`sample_weight` and `class_weight`)"
     advice = f"multiply the weights, to a mean of 1, or raise `C` from {C:g}"
-    text = f"{what}: models stay near the base rate, and accept little: {advice}"
+    text = f"{what}, and the penalty takes that for their number: models stay near the base rate, and accept little: {advice}"
     warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
 
 

@@ -27,7 +27,7 @@ from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
 from emsco_train.data.problem import Problem, ScoredPart
-from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds
+from emsco_train.data.problem_warnings import warn_class_weight, warn_low_thresholds, warn_small_weights
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.row_units import MAX_UNITS
 from emsco_train.data.stage_settings import ClassWeight, StageKind, StageSettings, label_weights
@@ -119,6 +119,7 @@ class PartitionedProblem:
         share = min(1.0, _SAMPLE_ROWS / (train_rows + sum(label_rows)))
         sample = _read_sample(frames.total(sample_part, (columns, share)).frames, columns, learnt, labels)
         weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
+        warn_small_weights(train_rows, float(weights @ counts["train"]), options.C)
         learner, encoder = _learn_curves(learnt, sample["train"], labels, weights, settings)
         sample = {name: replace(split, encoder=encoder) for name, split in sample.items()}
         check_fit_memory(encoder.blocks, len(labels), 0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from emsco_runtime.support.files import replace_file
 from emsco_train.data.splits import Shares
@@ -75,19 +78,36 @@ def _values(record: Any) -> Iterator[tuple[str, Any]]:
         if field.name == "thresholds":
             yield name, [_threshold_text(threshold) for threshold in value]
         elif isinstance(value, Shares):
-            yield name, ",".join(f"{share:g}" for share in astuple(value))
+            yield name, ",".join(map(_number_text, astuple(value)))
         elif isinstance(value, frozenset):
             yield name, ",".join(sorted(value))
         elif is_dataclass(value):
             yield from _values(value)
+        elif field.name == "class_weight" and isinstance(value, Mapping):
+            yield name, _threshold_text(value)
         elif field.name not in _FREE:
-            yield name, None if value in ((), {}) else dict(value) if isinstance(value, Mapping) else value
+            yield name, _plain_value(value)
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a value as JSON can hold it, and None for one that is empty."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): _plain_value(one) for key, one in value.items()} or None
+    if isinstance(value, tuple):
+        return [_plain_value(one) for one in value] or None
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _threshold_text(threshold: Threshold) -> str:
     if isinstance(threshold, Mapping):
-        return ",".join(f"{label}={number:g}" for label, number in threshold.items())
-    return f"{threshold:g}"
+        return ",".join(f"{label}={_number_text(number)}" for label, number in threshold.items())
+    return _number_text(threshold)
+
+
+def _number_text(number: float) -> str:
+    return f"{float(number):.15g}"
 
 
 def _agree(name: str, begun: Any, asked: Any) -> bool:

@@ -126,7 +126,7 @@ def _make_problem(request: TrainRequest, source: Source, names: Sequence[str]) -
 
 def _name_labels(request: TrainRequest, source: Source) -> TrainRequest:
     """Return the request with the labels of thresholds and class weights as the table writes them."""
-    labels, weight = set(map(str, source.labels)), request.class_weight
+    labels, weight = set(map(str, set(source.labels))), request.class_weight
     return replace(
         request,
         thresholds=tuple(name_labels(one, labels) if isinstance(one, Mapping) else one for one in request.thresholds),

@@ -249,8 +249,8 @@ def _read_labels(rows: _RawTable, name: str) -> list[Any]:
     labels: list[Any] = parsed.tolist()
     # There are few different ones, and rows may be millions.
     different = set(labels)
-    if any(map(is_missing, different)):
-        raise missing_label(name, rows.place(next(row for row, label in enumerate(labels) if is_missing(label))))
+    if not all(map(_label_name, different)):
+        raise missing_label(name, rows.place(next(row for row, label in enumerate(labels) if not _label_name(label))))
     if not any(isinstance(label, bool) for label in different):
         return labels
     return [str(label) if isinstance(label, bool) else label for label in labels]

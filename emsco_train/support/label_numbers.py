@@ -47,9 +47,17 @@ def name_labels(numbers: Mapping[Label, float], labels: Collection[str]) -> dict
     --------
     >>> name_labels({" yes": 0.9, " no": 0.8}, [" yes", "no"])
     {' yes': 0.9, 'no': 0.8}
+
+    Raises
+    ------
+    DesignError
+        If two names mean one label.
     """
     named: dict[Label, float] = {}
     for name, number in numbers.items():
         plain = str(name).strip()
-        named[plain if str(name) not in labels and plain in labels and plain not in numbers else name] = number
+        own = plain if str(name) not in labels and plain in labels and plain not in numbers else name
+        if own in named:
+            raise DesignError(f"the label {own!r} is named twice, with other blanks around it: leave one of them out")
+        named[own] = number
     return named

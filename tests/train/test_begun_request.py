@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from emsco_train.cli.option_names import translate_quoted
@@ -48,6 +50,26 @@ def test_a_request_that_cannot_be_read_names_nothing(tmp_path: Path, content: by
         )
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "shown"),
+    [
+        ({"seed": np.int64(3)}, {"seed": 3}, None),
+        ({"C": np.float32(2)}, {"C": 2.0}, None),
+        ({"costs": Path("costs.toml")}, {"costs": "costs.toml"}, None),
+        ({"class_weight": {np.int64(0): 1.0, 1: 2.0}}, {}, "`class_weight='0=1,1=2'`"),
+        ({"thresholds": (0.9999999,)}, {"thresholds": (1.0,)}, "`threshold=['0.9999999']`"),
+    ],
+)
+def test_values_of_other_types_are_kept_and_shown(
+    tmp_path: Path, given: dict[str, Any], other: dict[str, Any], shown: str | None
+) -> None:
+    """Numbers of numpy, paths and numbers as labels are kept as plain ones, to the last digit that matters."""
+    options = {"paths": PATHS, "columns": Columns("y"), "thresholds": (0.9,)}
+    begun = BegunRequest.keep(TrainRequest(**options | given), tmp_path)
+    assert begun.differences(TrainRequest(**options | given)) == []
+    assert begun.differences(TrainRequest(**options | other)) == ([] if shown is None else [shown])
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def test_labels_that_are_true_or_false_have_one_name(tmp_path: Path, dropped: st
     assert sources[0].labels == sources[1].labels == ["True", "False"]
 
 
-@pytest.mark.parametrize("labels", [[True, None, False], [1.0, None, 0.0], ["x", None, "y"], [1.0, float("nan"), 0.0]])
+@pytest.mark.parametrize(
+    "labels", [[True, None, False], [1.0, None, 0.0], ["x", None, "y"], ["x", " ", "y"], [1.0, float("nan"), 0.0]]
+)
 def test_a_missing_label_of_a_parquet_file(tmp_path: Path, labels: list[Any]) -> None:
     """The message is that of a CSV file: it names the file, the row, the column, and how to drop such rows."""
     path = parquet(tmp_path / "t.parquet", a=[1.0, 2.0, 3.0], label=labels)

@@ -356,8 +356,11 @@ def test_importance_is_by_weight() -> None:
 def test_weights_that_sum_to_one_are_warned_of() -> None:
     """The penalty takes the sum of the weights for the number of rows: weights that sum to 1 would accept nothing, silently."""
     weights = np.random.default_rng(0).uniform(0.5, 1.5, 800)
-    with pytest.warns(ConfidenceWarning, match=r"of 320 train rows sums to 0\.4, .* multiply the weights, to a mean of 1"):
+    with pytest.warns(ConfidenceWarning, match=r"^320 train rows weigh 0\.4 together .* multiply the weights, to a mean of 1"):
         make_problem(weights / weights.sum())
+    with pytest.warns(ConfidenceWarning, match="train rows weigh .* together"):
+        make_problem(None, class_weight={"ham": 0.01, "spam": 0.01})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make_problem(weights)
+        make_problem(0.05 * weights, class_weight={"ham": 20.0, "spam": 20.0})
