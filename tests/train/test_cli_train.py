@@ -584,7 +584,6 @@ WRONG_USE = {
     "penalty": (["--C", "-1"], "--C is -1.0: expected a finite number above 0"),
     "penalty of nothing": (["--C", "nan"], "--C is nan: expected a finite number above 0"),
     "calibrated trees": (["--stages", "boosted", "--calibrate", "temperature"], "--calibrate is for logistic regression"),
-    "label twice, with blanks": (["--threshold", " ham=0.8,  ham=0.7"], "the label 'ham' is named twice, with other blanks"),
     "weight twice": (["--class-weight", "ham=1,ham=5"], "--class-weight 'ham=1,ham=5' names the label 'ham' twice"),
     "kind twice": (
         ["--kind", "size=numeric", "--kind", "size=categorical"],
