@@ -134,8 +134,8 @@ class _Records(dns.zone.Zone):
 
         def add_unless_soa(name: dns.name.Name, ttl: int, record: dns.rdata.Rdata) -> None:
             if str(_NO_ORIGIN) in f"{name} {record}":
-                owner = name.relativize(_NO_ORIGIN)
-                raise dns.exception.SyntaxError(f"the record of {owner} has a relative name, and there is no $ORIGIN before it")
+                reason = f"the record of {name.relativize(_NO_ORIGIN)} has a relative name, and there is no $ORIGIN before it"
+                raise dns.exception.SyntaxError(reason)  # type: ignore[no-untyped-call]
             if record.rdtype != dns.rdatatype.SOA:
                 add(name, ttl, record)
 
