@@ -45,6 +45,8 @@ LIMITS: Mapping[str, float] = {
     "spam in a part of an unknown kind": 0.05,
     "spam behind a comment within quotes": 0.05,
     "spam in the place of a footer": 0.05,
+    "spam above a quoted thread": 0.05,
+    "sender, and spam above a quoted thread": 0.05,
     # Nothing here is hidden: how much spam a filter by words cannot tell from the ham around it.
     "a line of spam, a link, ham text": 1.0,
 }
@@ -246,6 +248,19 @@ def _as_footer(raw: bytes, text: str) -> bytes:
     return _write_plain(message, "\n".join([text, "_" * 47, shown, *links]))
 
 
+def _in_thread(raw: bytes, borrowed: Borrowed, rng: random.Random) -> bytes:
+    """Write the spam as an answer to a message of ham, which is quoted below it."""
+    message, page = _page_of(raw)
+    name, address = borrowed.sender(rng)
+    text = borrowed.text(rng)
+    lines = [text[start : start + 70].strip() for start in range(0, len(text), 70)]
+    del message["Subject"], message["References"]
+    message["Subject"] = f"Re: {' '.join(_WORD.findall(text)[:5])}"
+    message["References"] = f"<{rng.randrange(10**9)}@{address.rpartition('@')[2]}>"
+    shown = " ".join(html.unescape(_strip_tags(page)).split())
+    return _write_plain(message, "\n".join([shown, "", f"{name or address} <{address}> wrote:", *(f">{line}" for line in lines)]))
+
+
 def _line_and_link(raw: bytes, borrowed: Borrowed, rng: random.Random) -> bytes:
     message, page = _page_of(raw)
     words = _WORD.findall(_strip_tags(page))[:15]
@@ -290,5 +305,9 @@ ATTACKS: Mapping[str, Attack] = {
         raw, borrowed.text(rng), "<p title='> <!--'>", "<!-- -->"
     ),
     "spam in the place of a footer": lambda raw, borrowed, rng: _as_footer(raw, borrowed.text(rng)),
+    "spam above a quoted thread": _in_thread,
+    "sender, and spam above a quoted thread": lambda raw, borrowed, rng: _in_thread(
+        _forge(raw, borrowed, rng, named=True), borrowed, rng
+    ),
     "a line of spam, a link, ham text": _line_and_link,
 }

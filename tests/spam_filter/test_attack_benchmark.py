@@ -48,7 +48,7 @@ def test_every_attack_leaves_a_message_with_what_it_put_there(sample: list[Label
         for name, attack in attacks.ATTACKS.items():
             after = Mail.parse(attack(mail.raw, borrowed, random.Random(place)))
             assert (str(after.sender) in addresses) == ("sender" in name) or str(before.sender) in addresses
-            assert after.subject == before.subject
+            assert after.subject.startswith("Re: ") if "thread" in name else after.subject == before.subject
             if name.startswith("text"):
                 assert len(after.text) >= min(len(before.text), 40_000)
     assert attacks.ATTACKS.keys() == attacks.LIMITS.keys()
