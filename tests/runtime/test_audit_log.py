@@ -396,7 +396,7 @@ def test_half_a_line_of_another_process_is_left_alone(tmp_path: Path, caplog: py
 
 
 def test_the_end_is_read_only_if_another_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two writers of one file: whole lines of the other are looked at once, one's own never; one that waits makes nobody wait."""
+    """Two writers of one file: whole lines of the other are looked at once, one's own never; a device has no end to look at."""
     looks: list[str] = []
     really = audit_module._ends_with_partial_line
 
