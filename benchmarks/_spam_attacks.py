@@ -45,9 +45,9 @@ LIMITS: Mapping[str, float] = {
     "spam in a part of an unknown kind": 0.05,
     "spam behind a comment within quotes": 0.05,
     "spam in the place of a footer": 0.05,
-    "spam above a quoted thread": 0.05,
-    "sender, and spam above a quoted thread": 0.05,
     # Nothing here is hidden: how much spam a filter by words cannot tell from the ham around it.
+    "spam above a quoted thread": 1.0,
+    "sender, and spam above a quoted thread": 1.0,
     "a line of spam, a link, ham text": 1.0,
 }
 _WORD = re.compile(r"\b[A-Za-z]{3,}\b")

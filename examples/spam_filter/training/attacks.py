@@ -1,8 +1,7 @@
 """Attacked copies of spam: what its senders do to look like ham, done to the spam that a model is trained on.
 
 A model that has only seen honest mail trusts what an attacker can choose: the sender's address, the subject, most of the words.
-Copies of train spam with a sender, a subject or a text of train ham, as answers to train ham, or with its words in disguise, show
-it what these are worth.
+Copies of train spam with a sender, a subject or a text of train ham, or with its words in disguise, show it what these are worth.
 The stores learn nothing from copies: they count what was really sent.
 """
 
@@ -95,8 +94,7 @@ def make_attacked_copies(mails: Sequence[LabelledMail], places: Sequence[int], s
 def _attack(raw: bytes, lenders: Sequence[Mail], rng: random.Random) -> bytes:
     """Return a message after one attack or several."""
     draft = _Draft.of(raw)
-    # Most often several: together they hide more than one of them does, and nothing keeps an attacker from it.
-    count = rng.choices((1, 2, 3, 4), (3, 5, 4, 2))[0]
+    count = rng.choices((1, 2, 3), (4, 6, 2))[0]
     drawn = sorted(range(len(_ATTACKS)), key=lambda place: rng.random() ** (1 / _ATTACKS[place][1]), reverse=True)
     # In the order of the list: text that is borrowed may then be broken with the rest.
     for place in sorted(drawn[:count]):
@@ -191,26 +189,6 @@ def _add_text(draft: _Draft, lenders: Sequence[Mail], rng: random.Random) -> Non
         )
 
 
-def _pose_as_reply(draft: _Draft, lenders: Sequence[Mail], rng: random.Random) -> None:
-    """Answer a message of ham: with its subject, a reference to it, and text of ham as what is quoted."""
-    answered = rng.choice(lenders)
-    subject = " ".join(answered.headers.get("subject").split())
-    draft.set_field("Subject", subject if answered.subject.lower().startswith("re:") else f"Re: {subject}")
-    for name in ("In-Reply-To", "References"):
-        if rng.random() < 0.6:
-            draft.set_field(name, answered.headers.get("message-id").strip())
-    writer = answered.sender.name or str(answered.sender)
-    intro = rng.choice((f"{writer} wrote:", f"On Monday, {writer} wrote:", f"Quoting {writer}:", "-----Original Message-----"))
-    text, mark = _borrow_text(lenders, rng), rng.choice(("> ", ">", "| ", "> > "))
-    draft.rewritten = True
-    if draft.plain.strip() or not draft.page:
-        quoted = "\n".join([intro, *(f"{mark}{line}" for line in text.splitlines())])
-        first, last = (draft.plain, quoted) if rng.random() < 0.7 else (quoted, draft.plain)
-        draft.plain = f"{first}\n\n{last}\n"
-    if draft.page:
-        draft.page = _insert(draft.page, f"<p>{escape(intro)}</p><blockquote>{escape(text)}</blockquote>", "behind", rng)
-
-
 def _borrow_text(lenders: Sequence[Mail], rng: random.Random) -> str:
     """Return text of one message of ham or of several, as long as was drawn."""
     wanted = int(rng.triangular(*_TEXT_LENGTHS, 1500))
@@ -287,6 +265,5 @@ _ATTACKS: Final[tuple[tuple[Callable[[_Draft, Sequence[Mail], random.Random], No
     (_add_text, 4),
     (_break_words, 3),
     (_borrow_subject, 1),
-    (_pose_as_reply, 2),
 )
 """The attacks, and how often each is drawn."""
