@@ -184,11 +184,11 @@ def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float
     """Return accuracy, coverage and cost on the test rows, by design, of the models that would be exported."""
     assert problem.test is not None
     truth = replace(problem, validation=problem.test, parts=(ScoredPart(problem.train, problem.weights, problem.test),))
-    levels = sorted({design.thresholds for design in front})
-    bench = Workbench(truth, [dict(zip(problem.labels, level, strict=True)) for level in levels], jobs=1)
+    levels = sorted({design.stage_thresholds for design in front})
+    bench = Workbench(truth, levels, jobs=1)
     figures = {}
     for place, level in enumerate(levels):
-        designs = [design for design in front if design.thresholds == level]
+        designs = [design for design in front if design.stage_thresholds == level]
         found = bench.evaluator(place)(np.array([design.chromosome for design in designs], dtype=np.int8))
         for design, *numbers in zip(designs, found.accuracy, found.coverage, found.mean_cost, strict=True):
             figures[design.id] = (float(numbers[0]), float(numbers[1]), float(numbers[2]))

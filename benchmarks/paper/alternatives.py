@@ -86,7 +86,7 @@ def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[PointRow]:
             except SelectionError as error:
                 design, reached = front.find(error.nearest or ""), 0
             if design.id not in measured:
-                measured[design.id] = count_test(own, fit_emsco(design, fitters), design.thresholds)
+                measured[design.id] = count_test(own, fit_emsco(design, fitters))
             counts = measured[design.id]
             figures = (design.accuracy, design.coverage, counts.accuracy, counts.coverage, counts.cost, own.full_cost)
             yield PointRow(data, run, kind, point.peer, point.threshold, reached, *figures)

@@ -104,4 +104,4 @@ def _measure_emsco(problem: Problem, settings: Settings, seed: int, method: str)
     searches = search_thresholds(problem, None, chosen, method="evolve", seed=seed, jobs=1, fitters=fitters, upgrade=upgrade)
     front = next(searches).front
     design = front.fittest if is_papers else front.knee
-    return count_test(problem, fit_emsco(design, fitters), problem.thresholds)
+    return count_test(problem, fit_emsco(design, fitters))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from emsco_train import Design, Problem
+from emsco_train.baselines.bill import Bill
 from emsco_train.baselines.fitted import FittedCascade
 from emsco_train.designs.counts import Counts
 from emsco_train.export.searched_design import fit_design
+from emsco_train.models.evaluation import evaluate
 from emsco_train.models.fitted_set import ProblemFitters
 
 
@@ -18,7 +18,8 @@ def fit_emsco(design: Design, fitters: ProblemFitters) -> FittedCascade:
     return FittedCascade(model, own.problem.encoder.positions([feature.name for feature in model.features]))
 
 
-def count_test(problem: Problem, fitted: FittedCascade, thresholds: Sequence[float]) -> Counts:
-    """Count what a fitted method does with the test rows."""
+def count_test(problem: Problem, fitted: FittedCascade) -> Counts:
+    """Count what a fitted design does with the test rows, at its thresholds."""
     assert problem.test is not None
-    return fitted.decide(problem.test.codes, thresholds).count(problem.test.target)
+    found = evaluate(fitted.model, problem.test.codes[:, fitted.positions])
+    return Bill(found.label, found.cost, problem.labels).count(problem.test.target)

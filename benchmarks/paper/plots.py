@@ -21,7 +21,7 @@ from paper.grouping import group_rows
 from paper.hypervolume import SEARCHES, VolumeRow
 from paper.published import GDFS
 from paper.sweeps import SweepRow
-from paper.wishes import OWN, WishRow
+from paper.wishes import MATCHING, OWN, WishRow
 
 # Marker of each family of methods; EMSCO is filled.
 MARKERS = {"straight": "o", "curved": "s", "upgraded": "D"}
@@ -107,13 +107,13 @@ def draw_wishes(rows: Sequence[WishRow], path: Path) -> None:
             if not points:
                 continue
             coverage, accuracy, cost = zip(*sorted(points), strict=True)
-            if method != OWN:
+            if method not in (OWN, MATCHING):
                 panel.plot(coverage, accuracy, label=f"{method}, cost {cost[0]:.2f}")
                 continue
-            found = panel.scatter(
-                coverage, accuracy, c=cost, vmin=0, vmax=1, cmap="viridis", edgecolors="k", zorder=3, label=method
-            )
-            figure.colorbar(found, ax=panel, label="cost, share of all features")
+            colours = {"vmin": 0, "vmax": 1, "cmap": "viridis", "edgecolors": "k", "zorder": 3}
+            found = panel.scatter(coverage, accuracy, c=cost, marker="o" if method == OWN else "s", label=method, **colours)
+            if method == OWN:
+                figure.colorbar(found, ax=panel, label="cost, share of all features")
         panel.set(title=name, xlabel="coverage", ylabel="accuracy of the accepted")
         panel.legend(fontsize=5)
     _save(figure, path)

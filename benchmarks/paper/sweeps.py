@@ -43,5 +43,5 @@ def measure_sweep(data: str, run: int) -> Iterator[SweepRow]:
     searches = search_thresholds(problem, THRESHOLDS, settings, method="exhaustive", seed=run, jobs=2, fitters=fitters)
     for threshold, outcome in zip(THRESHOLDS, searches, strict=True):
         for design in outcome.front:
-            counts = count_test(problem, fit_emsco(design, fitters), design.thresholds)
+            counts = count_test(problem, fit_emsco(design, fitters))
             yield SweepRow(data, run, threshold, design.id, counts.accuracy, counts.coverage, counts.cost, problem.full_cost)

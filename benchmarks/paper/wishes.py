@@ -2,22 +2,26 @@
 
 Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds), with curved stages upgraded to boosted ones and a
 ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of all features: the
-design that covers most is taken, by bounds at the default level. The peers are fitted on the whole pool, and measured at every
-threshold. Nothing is tuned on the peers' results: the wishes were written down before.
+design that covers most is taken, by bounds at the default level. Another wish is to match everything at once: at each of some
+thresholds, the cheapest design that is no worse, row by row, than one stage of all features. The peers are fitted on the whole
+pool, and measured at every threshold. Nothing is tuned on the peers' results: the wishes were written down before.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from emsco_train import Problem, Settings
+from emsco_train import Design, Problem, Settings
 from emsco_train.baselines import BoostedTrees, CostEffectiveTrees, FittedMethod
 from emsco_train.data.problem import ScoredPart
 from emsco_train.designs.counts import Counts
-from emsco_train.designs.selection import Requirements
+from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.errors import SelectionError
+from emsco_train.export.matching_choice import find_matching_design
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
@@ -27,6 +31,7 @@ from paper.figures import count_test, fit_emsco
 from paper.tasks import Plan, measure_missing
 
 OWN = "EMSCO"
+MATCHING = "EMSCO, matching"
 FOLDS = 5
 FLOORS = {
     "pima": (0.74, 0.78, 0.82),
@@ -38,13 +43,17 @@ FLOORS = {
     "nsl_kdd": (0.99, 0.995, 0.997, 0.998),
 }
 CAPS = (0.25, 0.5, 0.75)
+MATCH_THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 # In small steps of the log-odds, up to 0.999: a peer is to stand where it covers as much as EMSCO.
 THRESHOLDS = tuple(round(1 / (1 + math.exp(-step / 8)), 4) for step in range(57))
 
 
 @dataclass(frozen=True, slots=True)
 class WishRow:
-    """Test figures: of EMSCO for a wish, whose floor is `level`, or of a peer at the threshold `level`, which has no cap."""
+    """Test figures: of EMSCO for a wish, whose floor is `level`, or of a peer at the threshold `level`, which has no cap.
+
+    Where EMSCO is to match everything at once, `level` is the threshold of that.
+    """
 
     data: str
     run: int
@@ -90,15 +99,17 @@ def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> It
     found = next(search_thresholds(problem, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
     fitters = ProblemFitters(problem)
     designs = tuple(ladder_front(problem, found, fitters=fitters))
-    for floor in FLOORS[data]:
-        for cap in CAPS:
-            wish = Requirements(min_accuracy=floor, max_cost=cap * problem.full_cost, by="coverage")
-            try:
-                design = wish.choose(designs, problem.full_cost)
-            except SelectionError:
-                continue
-            counts = count_test(problem, fit_emsco(design, fitters), design.thresholds)
-            yield _row(data, run, OWN, floor, cap, counts, problem)
+
+    def measure_design(method: str, level: float, cap: float, design: Design) -> WishRow:
+        return _row(data, run, method, level, cap, count_test(problem, fit_emsco(design, fitters)), problem)
+
+    for floor, cap in itertools.product(FLOORS[data], CAPS):
+        wish = Requirements(min_accuracy=floor, max_cost=cap * problem.full_cost, by="coverage")
+        with suppress(SelectionError):
+            yield measure_design(OWN, floor, cap, wish.choose(designs, problem.full_cost))
+    for threshold in MATCH_THRESHOLDS:
+        match = find_matching_design(problem.with_threshold(threshold), found, MatchEverything(), fitters=fitters)
+        yield measure_design(MATCHING, threshold, 0.0, match.design)
 
 
 def _fit_peers(problem: Problem) -> Iterator[tuple[str, FittedMethod]]:
@@ -127,13 +138,13 @@ class Verdict:
     cost_ratio: float
 
 
-def compare(rows: Sequence[WishRow], peer: str) -> Iterator[Verdict]:
-    """Yield one verdict for each wish that was granted in every run; of one data set.
+def compare(rows: Sequence[WishRow], peer: str, method: str = OWN) -> Iterator[Verdict]:
+    """Yield one verdict for each wish that was granted in every run; of one data set and one of EMSCO's two kinds of wishes.
 
     The peer's threshold is the lowest at which, by means, it covers no more than EMSCO does.
     """
     runs = sorted({row.run for row in rows})
-    own = {(row.level, row.cap, row.run): row for row in rows if row.method == OWN}
+    own = {(row.level, row.cap, row.run): row for row in rows if row.method == method}
     others = {(row.level, row.run): row for row in rows if row.method == peer}
     thresholds = sorted({threshold for threshold, _ in others})
     for wish in sorted({key[:2] for key in own}):

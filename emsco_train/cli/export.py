@@ -57,6 +57,12 @@ def _parser() -> OneLineParser:
         help=f"level of the bounds, from 0.5 to below 1 ({DEFAULT_SURE:g}); none: by the figures as they are",
     )
     requirements.add_argument(
+        "--match-everything",
+        action="store_true",
+        help="the cheapest design that is no less right, and no less often, than one stage of all features, by bounds on the "
+        "differences of the two, row by row; in place of floors",
+    )
+    requirements.add_argument(
         "--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it; or fittest, the paper's choice"
     )
     certificate = parser.add_argument_group("certificate", "from the certify rows; the run records each use of them")
@@ -89,7 +95,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
     from emsco_train.cli.label_numbers import parse_floors, parse_numbers  # noqa: PLC0415
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
-    from emsco_train.designs.selection import Requirements  # noqa: PLC0415
+    from emsco_train.designs.selection import MatchEverything, Requirements  # noqa: PLC0415
     from emsco_train.export.manifest_draft import check_bundle_name  # noqa: PLC0415
     from emsco_train.guarantee.choice import SelectionCriteria  # noqa: PLC0415
     from emsco_train.runs.exporting import export_open_run  # noqa: PLC0415
@@ -112,6 +118,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
             max_error=options.max_error,
             max_error_of=parse_numbers(options.max_error_of, "--max-error-of"),
             confidence=options.confidence,
+            match=MatchEverything(options.sure) if options.match_everything else None,
         )
     tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
     with PhaseProgress() as shown:

@@ -19,7 +19,7 @@ from emsco_train.designs.counts import Counts
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
-from emsco_train.designs.threshold_text import format_threshold
+from emsco_train.designs.threshold_text import format_stage_thresholds
 from emsco_train.runs.exporting import RunExport
 
 __all__ = ["format_export"]
@@ -37,7 +37,7 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
     lines = [
         f"design       {design.id}: {exported.choice.reason}",
         f"stages       {design.stage_text}",
-        f"threshold    {format_threshold(design.thresholds, problem.labels)}",
+        f"threshold    {format_stage_thresholds(design.stage_thresholds, problem.labels)}",
     ]
     lines.append(_format_figures(problem.validation.name, design.counts, unit))
     if sure is not None:

@@ -171,6 +171,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         *output,
         f"written  {path} (front.csv holds all designs)",
         f"look     emsco-report {path}",
+        f"match    emsco-export {path} --out BUNDLE --match-everything (as good as everything at once, for less)",
         f"next     emsco-export {path} --out BUNDLE{_suggest_floors(trained)}",
     ]
 

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.decision import Label
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
 
-__all__ = ["Threshold", "resolve_thresholds"]
+__all__ = ["StageThresholds", "Threshold", "resolve_thresholds"]
 
 Threshold: TypeAlias = float | Mapping[Label, float]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StageThresholds:
+    """The confidence that each label needs, in label order: at the last stage of a design, and at the stages before it.
+
+    Examples
+    --------
+    >>> StageThresholds(last=(0.9, 0.9), early=(0.99, 0.99)).for_stages(3)
+    ((0.99, 0.99), (0.99, 0.99), (0.9, 0.9))
+    """
+
+    last: tuple[float, ...]
+    early: tuple[float, ...]
+
+    @classmethod
+    def alike(cls, thresholds: Sequence[float]) -> StageThresholds:
+        """Return the same thresholds for all stages."""
+        return cls(tuple(thresholds), tuple(thresholds))
+
+    def for_stages(self, count: int) -> tuple[tuple[float, ...], ...]:
+        """Return the thresholds of each stage of a design that has so many."""
+        return (*(self.early,) * (count - 1), self.last)
 
 
 def resolve_thresholds(threshold: Threshold, labels: Sequence[Label]) -> tuple[float, ...]:

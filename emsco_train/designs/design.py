@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.stage_settings import Upgrade
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.precision import Bounds, LabelLowerBounds, LabelSizes, Precision
 from emsco_train.errors import DesignError
@@ -45,7 +46,7 @@ class Design:
     chromosome
         Stage of each feature in column order, counted from 0; -1: left out.
     thresholds
-        Confidence that each label needs, in label order.
+        Confidence that each label needs, in label order; at the last stage, where `early_thresholds` says more.
     rows
         How many rows the figures were counted on; 0 where that is unknown. Not part of equality.
     units
@@ -58,6 +59,8 @@ class Design:
         unknown. Not part of equality.
     upgrade
         The kind of its stages, where they are not of the kind that was searched with; None: they are.
+    early_thresholds
+        Confidence that each label needs before the last stage; None: the same as there.
 
     Examples
     --------
@@ -81,6 +84,7 @@ class Design:
     units: int | None = field(default=None, compare=False, repr=False)
     labels: tuple[LabelCounts, ...] = field(default=(), compare=False, repr=False)
     upgrade: Upgrade | None = field(default=None, repr=False)
+    early_thresholds: tuple[float, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raise for figures that no rows can have, and complete the precision."""
@@ -98,7 +102,7 @@ class Design:
         cls,
         chromosome: Sequence[int],
         names: Sequence[str],
-        thresholds: Sequence[float],
+        thresholds: Sequence[float] | StageThresholds,
         *,
         coverage: float,
         accuracy: float,
@@ -123,9 +127,12 @@ class Design:
         """
         genes = tuple(int(gene) for gene in chromosome)
         stages = _stage_names(genes, names)
-        limits = tuple(float(number) for number in thresholds)
+        given = thresholds if isinstance(thresholds, StageThresholds) else StageThresholds.alike(thresholds)
+        last = tuple(float(number) for number in given.last)
+        # Of one stage, there is none before the last.
+        early = given.early if len(stages) > 1 and given.early != given.last else None
         return cls(
-            id=design_id(stages, limits, upgrade),
+            id=design_id(stages, last, upgrade, early),
             stages=stages,
             excluded=tuple(name for name, gene in zip(names, genes, strict=True) if gene < 0),
             coverage=float(coverage),
@@ -134,12 +141,13 @@ class Design:
             fitness=0.0,
             ties=int(ties),
             chromosome=genes,
-            thresholds=limits,
+            thresholds=last,
             rows=rows,
             precision=precision,
             units=units,
             labels=labels,
             upgrade=upgrade,
+            early_thresholds=early,
         )
 
     @classmethod
@@ -147,7 +155,7 @@ class Design:
         cls,
         chromosome: Sequence[int],
         names: Sequence[str],
-        thresholds: Sequence[float],
+        thresholds: Sequence[float] | StageThresholds,
         counts: Counts,
         *,
         ties: int = 1,
@@ -235,15 +243,27 @@ class Design:
         )
 
     @property
+    def stage_thresholds(self) -> StageThresholds:
+        """The thresholds of the last stage and of those before it."""
+        return StageThresholds(self.thresholds, self.early_thresholds or self.thresholds)
+
+    @property
     def stage_text(self) -> str:
         """The stages as people read them: as `format_stages` writes them, and their kind where it is not that of the search."""
         return format_stages(self.stages) + (f" ({self.upgrade})" if self.upgrade else "")
 
     @property
     def threshold_text(self) -> str:
-        """The threshold as people write it: one number where all labels share it, else all of them."""
-        different = self.thresholds[:1] if len(set(self.thresholds)) == 1 else self.thresholds
-        return ",".join(repr(number) for number in different)
+        """The threshold as people write it: one number where all labels share it, else all of them.
+
+        Where stages before the last have others, these come first: "0.99|0.9".
+        """
+        return "|".join(map(_write_thresholds, filter(None, (self.early_thresholds, self.thresholds))))
+
+
+def _write_thresholds(thresholds: tuple[float, ...]) -> str:
+    different = thresholds[:1] if len(set(thresholds)) == 1 else thresholds
+    return ",".join(repr(number) for number in different)
 
 
 def format_stages(stages: Sequence[Sequence[str]]) -> str:
@@ -276,11 +296,18 @@ def _stage_names(genes: Sequence[int], names: Sequence[str]) -> tuple[tuple[str,
     return tuple(tuple(name for name, gene in zip(names, genes, strict=True) if gene == stage) for stage in range(last + 1))
 
 
-def design_id(stages: Sequence[Sequence[str]], thresholds: Sequence[float], upgrade: Upgrade | None = None) -> str:
+def design_id(
+    stages: Sequence[Sequence[str]],
+    thresholds: Sequence[float],
+    upgrade: Upgrade | None = None,
+    early_thresholds: Sequence[float] | None = None,
+) -> str:
     """Return the id of a design: a hash of its stages, whatever the order of names within one, their kind and its thresholds."""
     # Sorted, since the order of columns in a table is not part of a design.
     content: dict[str, object] = {"stages": [sorted(stage) for stage in stages], "thresholds": list(thresholds)}
     if upgrade is not None:
         content["upgrade"] = upgrade
+    if early_thresholds is not None:
+        content["early_thresholds"] = list(early_thresholds)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]

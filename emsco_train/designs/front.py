@@ -29,13 +29,13 @@ _BOUND_COLUMNS = ["coverage_bound", "accuracy_bound", "cost_bound"]
 class _FrontFile(BaseModel):
     """A front as JSON, strict about its shape; `version` rises with every change of it.
 
-    Version 1 did not hold the rows and the precision of designs.
+    Version 1 did not hold the rows and the precision of designs, version 2 no thresholds of early stages.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal["emsco-front"] = "emsco-front"
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 3
     unit: str
     full_cost: Annotated[float, Field(gt=0)]
     offset: Annotated[float, Field(ge=0)]
@@ -261,7 +261,7 @@ class Front(Sequence[Design]):
             fault = first_error(error)
             raise DataError(f"front: {fault.path}: {fault.message}. Give what Front.to_json wrote") from None
         for position, design in enumerate(file.designs):
-            if design.id != design_id(design.stages, design.thresholds, design.upgrade):
+            if design.id != design_id(design.stages, design.thresholds, design.upgrade, design.early_thresholds):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
             if file.version == 1 and (design.rows or design.precision):
                 raise DataError(f"front: designs.{position}.rows is not part of version 1. Give what Front.to_json wrote")
@@ -286,7 +286,7 @@ class Front(Sequence[Design]):
 
 
 def _order(design: Design) -> tuple[object, ...]:
-    return (-design.fitness, design.chromosome, design.thresholds, design.upgrade or "")
+    return (-design.fitness, design.chromosome, design.stage_thresholds, design.upgrade or "")
 
 
 def _fitness(design: Design, cheapest: float, offset: float) -> float:

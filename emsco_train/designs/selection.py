@@ -20,7 +20,7 @@ from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.support.numbers import is_number
 
-__all__ = ["Constraints", "Requirements", "SelectBy"]
+__all__ = ["Constraints", "MatchEverything", "Requirements", "SelectBy"]
 
 SelectBy: TypeAlias = Literal["cost", "accuracy", "coverage", "fitness", "knee"]
 
@@ -140,8 +140,7 @@ class Requirements(Constraints):
         """Check all of them, and list every fault in one error."""
         known = get_args(SelectBy)
         faults = [] if self.by in (None, *known) else [f"by is {self.by!r}: expected one of {', '.join(known)}"]
-        if self.sure is not None and not (is_number(self.sure) and 0.5 <= self.sure < 1):
-            faults.append(f"sure is {self.sure!r}: expected a number from 0.5 to below 1, or none")
+        faults += _find_level_faults(self.sure)
         self._normalize("select", zero_cost=True, other_faults=faults)
         # Without a limit only a choice by accuracy uses bounds: requirements that ask for nothing are equal.
         object.__setattr__(self, "sure", self.sure if self.any() or self.by == "accuracy" else DEFAULT_SURE)
@@ -366,6 +365,27 @@ class Requirements(Constraints):
         rows = high * design.rows
         unit = 10.0 ** max(0, math.floor(math.log10(rows)) - 1)
         return int(math.ceil(rows / unit) * unit)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchEverything:
+    """The requirement to be no worse than one stage of all features, by bounds at the level `sure` on differences of rows.
+
+    None: by the mean differences themselves.
+    """
+
+    sure: float | None = DEFAULT_SURE
+
+    def __post_init__(self) -> None:
+        """Check the level."""
+        if faults := _find_level_faults(self.sure):
+            raise DesignError(f"match_everything: {faults[0]}")
+
+
+def _find_level_faults(sure: object) -> list[str]:
+    if sure is None or (is_number(sure) and 0.5 <= sure < 1):
+        return []
+    return [f"sure is {sure!r}: expected a number from 0.5 to below 1, or none"]
 
 
 def _sort_key(design: Design, by: SelectBy) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.distributed.counting import PartitionedEvaluator
 from emsco_train.distributed.fits import PartitionedLogistic
 from emsco_train.distributed.part_rows import PartRows, SetModels
@@ -79,7 +80,9 @@ class PartitionedBench(DesignBench):
     ) -> None:
         compile_search()
         rows = sum(label_rows)
-        super().__init__(problem, (problem.thresholds,), items=rows, rows=rows, label_rows=label_rows, stop=stop)
+        super().__init__(
+            problem, (StageThresholds.alike(problem.thresholds),), items=rows, rows=rows, label_rows=label_rows, stop=stop
+        )
         self._partitions = partitions
         self._stages = stages
         self._train_rows = train_rows
@@ -101,7 +104,8 @@ class PartitionedBench(DesignBench):
         """Return the evaluator of designs at one of the thresholds."""
         if objective != "plain":
             raise DesignError(f"objective is {objective!r}: rows in partitions are searched by 'plain' alone")
-        return PartitionedEvaluator(self._partitions, self.models, self.units, self.thresholds, threshold, self.rows)
+        levels = tuple(one.last for one in self.thresholds)
+        return PartitionedEvaluator(self._partitions, self.models, self.units, levels, threshold, self.rows)
 
     def fit_sets(self, sets: Mask) -> None:
         """Fit feature sets [sets, features] that were not fitted before."""

@@ -219,7 +219,7 @@ class PartitionedProblem:
         expected = self._expected_figures(chosen)
         sets = SetFitter(problem.encoder, sample.codes, self._stages, len(problem.labels))
         fitter = CascadeFitter(problem.features, sets, labels=problem.labels, meter=problem.meter)
-        model = fitter.fit(chosen.stages, chosen.thresholds)
+        model = fitter.fit(chosen.stages, chosen.stage_thresholds)
         positions = problem.encoder.positions([feature.name for feature in model.features])
         record = describe_training_settings(problem.settings, problem.class_weight, weighted=False)
         manifest = build_manifest(

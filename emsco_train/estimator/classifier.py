@@ -25,7 +25,7 @@ from emsco_train.data.stage_settings import Calibration, ClassWeight, StageKind,
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold
 from emsco_train.designs.design import Design
-from emsco_train.designs.selection import Requirements
+from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError
 from emsco_train.estimator.input_validation import (
@@ -317,13 +317,15 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_cost: float | None = None,
         min_recall: Mapping[Label, float] | None = None,
         min_accuracy_of: Mapping[Label, float] | None = None,
+        match_everything: bool = False,
         sure: float | None = DEFAULT_SURE,
     ) -> Design:
         """Choose a design for `use` or `export`: the one that `Front.select` would take, if it also satisfies on other folds.
 
         With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
         thresholds. Designs that satisfy are fitted again for that, which takes some seconds; see "Tuned thresholds" in
-        docs/concepts.md.
+        docs/concepts.md. With `match_everything`, in place of floors: the cheapest that is no less right, and no less often,
+        than one stage of all features, row by row.
 
         Examples
         --------
@@ -344,7 +346,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             min_accuracy_of=min_accuracy_of,
             sure=sure,
         )
-        return select_tuned_design(self.problem_, self.front_, wanted, jobs=resolve_workers(self.n_jobs))
+        criteria = SelectionCriteria(wanted, match=MatchEverything(sure) if match_everything else None)
+        asked = criteria.match or criteria.requirements
+        return select_tuned_design(self.problem_, self.front_, asked, jobs=resolve_workers(self.n_jobs))
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """Return a label for each row; the reject value where no stage is confident."""

@@ -17,7 +17,7 @@ from emsco_train.data.labels import label_positions, unique_labels
 from emsco_train.data.problem_warnings import warn_low_thresholds
 from emsco_train.data.provenance import timestamp
 from emsco_train.data.stage_settings import ClassWeight, StageKind, StageSettings, row_weights
-from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.data.thresholds import StageThresholds, Threshold, resolve_thresholds
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
 from emsco_train.models.cascade_model import CascadeFitter, check_stages
@@ -122,7 +122,7 @@ def export_design(
     if settings.is_logistic:
         compile_search()
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
-    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, thresholds)
+    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, StageThresholds.alike(thresholds))
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
     expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split, labels=labels)
     manifest = build_manifest(info, model, cost_model, train, expected, settings_record)

@@ -53,9 +53,10 @@ def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np
         found = drawer.draw_items(count, least)
         if found:
             return tuple(_select_varied(found, count))
+    thresholds = ", ".join(map(str, dict.fromkeys(model.stage_thresholds)))
     raise ExportError(
         f"no golden item could be made: in {_MAX_DRAWS} draws, every one had a probability within "
-        f"{_THRESHOLD_MARGINS[-1]:g} of a threshold or of a tie. Change the threshold a little (thresholds: {model.thresholds})"
+        f"{_THRESHOLD_MARGINS[-1]:g} of a threshold or of a tie. Change the threshold a little (thresholds: {thresholds})"
     )
 
 
@@ -84,7 +85,7 @@ class _ItemDrawer:
         outcomes: set[tuple[int, str]] = set()
         for _ in range(_MAX_DRAWS):
             item = self._draw_item()
-            if min(margin(row, self._model.thresholds) for row in item.probabilities) >= least:
+            if min(map(margin, item.probabilities, self._model.stage_thresholds)) >= least:
                 found.append(item)
                 outcomes.add(_item_outcome(item))
             if len(found) >= count and len(outcomes) == possible:
@@ -100,7 +101,7 @@ class _ItemDrawer:
         values = [self._draw_value(feature, where) for feature, where in zip(model.features, self._ranges, strict=True)]
         codes = np.hstack([encode(value) for encode, value in zip(self._encoders, values, strict=True)])
         scores = [self._scorer.score(index, codes[positions]) for index, positions in enumerate(self._positions)]
-        decisions = [accept(row, model.thresholds) for row in scores]
+        decisions = list(map(accept, scores, model.stage_thresholds))
         number = next((index for index, (_, confident) in enumerate(decisions, start=1) if confident), len(decisions))
         label, confident = decisions[number - 1]
         return Golden(

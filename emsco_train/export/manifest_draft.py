@@ -118,13 +118,12 @@ def _groups(cost_model: CostModel, features: Sequence[Feature]) -> tuple[Group, 
 
 
 def _stages(model: CascadeModel) -> tuple[Stage, ...]:
-    thresholds = {str(label): number for label, number in zip(model.labels, model.thresholds, strict=True)}
     return tuple(
         Stage(
             acquire=stage.acquire,
             inputs=stage.inputs,
             model=Model.of(number, stage.graph, input=INPUT, output=OUTPUT),
-            thresholds=thresholds,
+            thresholds={str(label): number for label, number in zip(model.labels, thresholds, strict=True)},
         )
-        for number, stage in enumerate(model.stages, start=1)
+        for number, (stage, thresholds) in enumerate(zip(model.stages, model.stage_thresholds, strict=True), start=1)
     )

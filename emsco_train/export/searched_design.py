@@ -52,14 +52,14 @@ def fit_design(problem: Problem, design: Design, fitters: ProblemFitters | None 
     `fitters` are those of the problem, if they were made before.
     """
     own = (fitters or ProblemFitters(problem)).upgraded(design.upgrade)
-    return CascadeFitter.of(own.problem, own).fit(design.stages, design.thresholds)
+    return CascadeFitter.of(own.problem, own).fit(design.stages, design.stage_thresholds)
 
 
 def check_counts(problem: Problem, design: Design, fitters: ProblemFitters | None = None) -> None:
     """Raise unless the design, fitted again, has the same figures on the validation rows as its search found."""
     own = (fitters or ProblemFitters(problem)).upgraded(design.upgrade)
     problem, parts = own.problem, CascadeFitter.of_parts(own.problem, own)
-    evaluation = evaluate_validation(problem, design.stages, design.thresholds, parts)
+    evaluation = evaluate_validation(problem, design.stages, design.stage_thresholds, parts)
     rows = problem.validation
     found = Counts.of_expected(evaluation.expected(rows.target, rows.name, rows.units, problem.labels))
     same_cost = math.isclose(found.cost, design.cost, rel_tol=_COST_TOLERANCE, abs_tol=_COST_TOLERANCE)
@@ -163,7 +163,7 @@ def _expected_figures(problem: Problem, design: Design, model: CascadeModel, spl
     # The figures that the search counted were checked; those of a bundle come from folds that took no part in the choice.
     measured = problem.with_other_folds()
     rows = measured.validation
-    evaluation = evaluate_validation(measured, design.stages, design.thresholds)
+    evaluation = evaluate_validation(measured, design.stages, design.stage_thresholds)
     return evaluation.expected(rows.target, rows.name, rows.units, problem.labels)
 
 

@@ -19,10 +19,11 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.selection import Requirements
+from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
-from emsco_train.guarantee.choice import Choice, SelectionCriteria, choose_design
+from emsco_train.export.matching_choice import find_matching_design
+from emsco_train.guarantee.choice import Choice, SelectionCriteria, certify_design, choose_design
 from emsco_train.guarantee.ledger import CertifyLedger
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
@@ -47,6 +48,8 @@ def choose_tuned_design(
     requirements = criteria.requirements
     requirements.check_labels(problem.labels)
     made = fitters or ProblemFitters(problem)
+    if criteria.match is not None:
+        return _choose_matching_design(problem, front, criteria, criteria.match, ledger, jobs, made)
     is_promised, both = criteria.promise.is_asked, requirements.both_sides
     if criteria.tune_thresholds and (is_promised or both):
         front = ladder_front(problem, front, requirements, jobs=jobs, fitters=made)
@@ -69,8 +72,24 @@ def choose_tuned_design(
     return replace(choice, likely=likely)
 
 
-def select_tuned_design(problem: Problem, front: Front, requirements: Requirements, *, jobs: int = 1) -> Design:
+def _choose_matching_design(
+    problem: Problem,
+    front: Front,
+    criteria: SelectionCriteria,
+    match: MatchEverything,
+    ledger: CertifyLedger,
+    jobs: int,
+    fitters: ProblemFitters,
+) -> Choice:
+    found = find_matching_design(problem, front, match, jobs=jobs, fitters=fitters)
+    certificate = certify_design(problem, found.design, criteria.promise.confidence, ledger, fitters=fitters)
+    return Choice(found.design, found.describe(problem.validation.name), certificate)
+
+
+def select_tuned_design(problem: Problem, front: Front, requirements: Requirements | MatchEverything, *, jobs: int = 1) -> Design:
     """Choose a design of a front by requirements, which it meets on other folds, too; no certify row is looked at."""
+    if isinstance(requirements, MatchEverything):
+        return find_matching_design(problem, front, requirements, jobs=jobs).design
     requirements.check_labels(problem.labels)
     if requirements.both_sides:
         front, requirements = ladder_front(problem, front, requirements, jobs=jobs), replace(requirements, slack=_SLACK)

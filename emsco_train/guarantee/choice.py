@@ -16,7 +16,7 @@ from emsco_train.data.problem import Problem
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_seen_rows
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.selection import Requirements, SelectBy
+from emsco_train.designs.selection import MatchEverything, Requirements, SelectBy
 from emsco_train.errors import CertificationError, CertifyUseWarning, DesignError
 from emsco_train.guarantee.candidates import Candidate, order_candidates
 from emsco_train.guarantee.certificate import certify
@@ -56,17 +56,23 @@ class SelectionCriteria:
         that the certify rows show.
     tune_thresholds
         Whether designs may be taken at other thresholds than those of the search, where that is safe.
+    match
+        That it is no worse than everything at once; instead of all other criteria.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
     design: str | None = None
     promise: Promise = field(default_factory=Promise)
     tune_thresholds: bool = True
+    match: MatchEverything | None = None
 
     def __post_init__(self) -> None:
-        """Raise for an id together with other criteria."""
-        if self.design is not None and (self.requirements != Requirements() or self.promise.is_asked):
+        """Raise for an id, or a match, together with other criteria."""
+        is_limited = self.requirements != Requirements() or self.promise.is_asked
+        if self.design is not None and is_limited:
             raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
+        if self.match is not None and (is_limited or self.design is not None):
+            raise DesignError("`match_everything` chooses by itself: leave out floors, caps, `design` and `max_error`")
 
     @classmethod
     def of(
@@ -77,11 +83,12 @@ class SelectionCriteria:
         max_error: float | None = None,
         max_error_of: Mapping[Label, float] | None = None,
         confidence: float = 0.95,
+        match: MatchEverything | None = None,
     ) -> SelectionCriteria:
         """Return the criteria of a command: with a largest error, floors on coverage and recall and the cost are promised."""
         errors = Promise(max_error=max_error, max_error_of=max_error_of or {}, confidence=confidence)
         if not errors.is_asked:
-            return cls(requirements, design, errors)
+            return cls(requirements, design, errors, match=match)
         promise = replace(
             errors,
             min_coverage=requirements.min_coverage,
@@ -89,7 +96,7 @@ class SelectionCriteria:
             min_recall={floor.label: floor.least for floor in requirements.label_floors if floor.figure == "recall"},
         )
         # The tests on the certify rows guard the limits: bounds on the validation figures would only leave out candidates.
-        return cls(replace(requirements, sure=None), design, promise)
+        return cls(replace(requirements, sure=None), design, promise, match=match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +261,7 @@ def _collect_evidence(fitters: ProblemFitters, rows: Split, design: Design) -> E
     own = fitters.upgraded(design.upgrade)
     # A row that weighs more than was stated refuses the certificate, whether it was drawn or not.
     _weights(own.problem, own.problem.certify or rows)
-    model = CascadeFitter.of(own.problem, own).fit(design.stages, design.thresholds)
+    model = CascadeFitter.of(own.problem, own).fit(design.stages, design.stage_thresholds)
     return _describe_decisions(own.problem, rows, design, evaluate_split(own.problem, model, rows))
 
 
@@ -262,7 +269,7 @@ def _collect_validation_evidence(fitters: ProblemFitters, design: Design) -> Evi
     """Return what a design does with the validation rows, each scored by a model that has not seen it."""
     own = fitters.upgraded(design.upgrade)
     parts = CascadeFitter.of_parts(own.problem, own)
-    made = evaluate_validation(own.problem, design.stages, design.thresholds, parts)
+    made = evaluate_validation(own.problem, design.stages, design.stage_thresholds, parts)
     return _describe_decisions(own.problem, own.problem.validation, design, made)
 
 

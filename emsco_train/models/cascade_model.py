@@ -12,6 +12,7 @@ from emsco_runtime.decision import Label
 from emsco_runtime.engine.scorer import Scorer, ScorerModel
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import FittedSet, ProblemFitters, SetFitter
 from emsco_train.models.graph import INPUT, OUTPUT
@@ -54,7 +55,7 @@ class CascadeModel:
     labels
         The labels in order.
     thresholds
-        Confidence needed, per label.
+        Confidence needed, per label, at the last stage and before it.
     encoder
         The blocks of `features`.
     stages
@@ -65,10 +66,15 @@ class CascadeModel:
 
     features: tuple[Feature, ...]
     labels: tuple[Label, ...]
-    thresholds: tuple[float, ...]
+    thresholds: StageThresholds
     encoder: BlockEncoder
     stages: tuple[TrainedStage, ...]
     meter: Meter
+
+    @property
+    def stage_thresholds(self) -> tuple[tuple[float, ...], ...]:
+        """The confidence that each label needs at each stage."""
+        return self.thresholds.for_stages(len(self.stages))
 
     def stage_costs(self) -> tuple[float, ...]:
         """Return the cost of an item that leaves at each stage."""
@@ -138,7 +144,7 @@ class CascadeFitter:
         parts = (fitters or ProblemFitters(problem)).parts
         return tuple(cls(problem.features, sets, labels=problem.labels, meter=problem.meter) for sets in parts)
 
-    def fit(self, stages: Sequence[tuple[str, ...]], thresholds: tuple[float, ...]) -> CascadeModel:
+    def fit(self, stages: Sequence[tuple[str, ...]], thresholds: StageThresholds) -> CascadeModel:
         """Fit the model of every stage; `stages` as `check_stages` returns them."""
         names = [name for stage in stages for name in stage]
         ends = itertools.accumulate(len(stage) for stage in stages)

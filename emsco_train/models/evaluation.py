@@ -18,6 +18,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.label_counts import count_by_label
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel
 from emsco_train.models.fitted_set import StageDecisions
 
@@ -80,8 +81,8 @@ class Evaluation:
 def evaluate(model: CascadeModel, codes: Floats) -> Evaluation:
     """Evaluate a fitted design on rows [rows, features], as `encode_table` gives them for the model's features."""
     stages = [
-        stage.fitted.decide_rows(codes[:, positions], model.thresholds)
-        for stage, positions in zip(model.stages, model.input_positions(), strict=True)
+        stage.fitted.decide_rows(codes[:, positions], thresholds)
+        for stage, positions, thresholds in zip(model.stages, model.input_positions(), model.stage_thresholds, strict=True)
     ]
     return run_stages(stages, model.stage_costs())
 
@@ -94,7 +95,7 @@ def evaluate_split(problem: Problem, model: CascadeModel, split: Split) -> Evalu
 def evaluate_validation(
     problem: Problem,
     stages: Sequence[tuple[str, ...]],
-    thresholds: tuple[float, ...],
+    thresholds: StageThresholds,
     fitters: Sequence[CascadeFitter] | None = None,
 ) -> Evaluation:
     """Evaluate a design on the validation rows, each scored by a model that has not seen it, as the search does.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emsco_runtime.bundle.manifest import Label
-from emsco_train.designs.selection import Requirements
+from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.export.publication import Export
 from emsco_train.export.searched_design import export_searched_design
@@ -57,6 +57,7 @@ def export_run(
     min_accuracy_of: Mapping[Label, float] | None = None,
     sure: float | None = DEFAULT_SURE,
     design: str | None = None,
+    match_everything: bool = False,
     max_error: float | None = None,
     max_error_of: Mapping[Label, float] | None = None,
     confidence: float = 0.95,
@@ -82,6 +83,9 @@ def export_run(
         They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
         An id of the front, or "fittest", in place of other criteria.
+    match_everything
+        Take the cheapest design that is no less right, and no less often, than one stage of all features: the two are compared
+        row by row, by bounds at the level `sure` on the differences. In place of other criteria.
     max_error, confidence
         Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     max_error_of
@@ -101,7 +105,14 @@ def export_run(
         min_accuracy_of=min_accuracy_of,
         sure=sure,
     )
-    criteria = SelectionCriteria.of(requirements, design, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
+    criteria = SelectionCriteria.of(
+        requirements,
+        design,
+        max_error=max_error,
+        max_error_of=max_error_of,
+        confidence=confidence,
+        match=MatchEverything(sure) if match_everything else None,
+    )
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 
 

@@ -83,14 +83,15 @@ def _measure_kind(
     chains = [_cumulative_sets(problem, design) for design in designs]
     sets = sorted(dict.fromkeys(itertools.chain.from_iterable(chains)), key=len)
     masks = np.array([[name in chosen for name in problem.names] for chosen in map(frozenset, sets)])
-    levels = list(dict.fromkeys(design.thresholds for design in designs))
+    thresholds = [design.stage_thresholds.for_stages(len(design.stages)) for design in designs]
+    levels = list(dict.fromkeys(itertools.chain.from_iterable(thresholds)))
     is_validation = split is problem.validation
     if is_validation:
         scorer = set_scorer(problem, levels, jobs, fitters)
     else:
         scorer = split_scorer(problem, split, fitters.exported, levels, jobs)
     tree = _PrefixTree(split)
-    leaves = [tree.add(design.thresholds, chain) for design, chain in zip(designs, chains, strict=True)]
+    leaves = [tree.add(each, chain) for each, chain in zip(thresholds, chains, strict=True)]
     compared = {level: ThresholdLevels(level) for level in levels}
     scored = (pair for part in scorer(masks) for pair in zip(part.label, part.confidence, strict=True))
     for done, (chosen, (label, confidence)) in enumerate(zip(sets, scored, strict=True)):
@@ -113,7 +114,7 @@ def _measure_kind(
 def measure_fitted_design(problem: Problem, split: Split, design: Design, model: CascadeModel) -> MeasuredDesign:
     """Run the rows of a split through a design that is fitted already on the train rows; the validation rows as in the search."""
     if split is problem.validation:
-        evaluation = evaluate_validation(problem.upgraded(design.upgrade), design.stages, design.thresholds)
+        evaluation = evaluate_validation(problem.upgraded(design.upgrade), design.stages, design.stage_thresholds)
     else:
         evaluation = evaluate_split(problem, model, split)
     scalings = tuple(stage.fitted.scaling for stage in model.stages if stage.fitted.scaling is not None)
@@ -159,7 +160,10 @@ class _StageTally(NamedTuple):
 
 
 class _Prefix:
-    """The first stages of some designs, by their feature sets and thresholds, and what the last of them does once it is known."""
+    """The first stages of some designs, by their feature sets and thresholds, and what the last of them does once it is known.
+
+    `thresholds` are those of the last of these stages.
+    """
 
     def __init__(self, split: Split, thresholds: tuple[float, ...], before: _Prefix | None) -> None:
         self.split = split
@@ -195,17 +199,17 @@ class _PrefixTree:
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        self._prefixes: dict[tuple[tuple[float, ...], tuple[_FeatureSet, ...]], _Prefix] = {}
+        self._prefixes: dict[tuple[tuple[tuple[float, ...], ...], tuple[_FeatureSet, ...]], _Prefix] = {}
         self._by_last: dict[_FeatureSet, list[_Prefix]] = {}
 
-    def add(self, thresholds: tuple[float, ...], chain: tuple[_FeatureSet, ...]) -> _Prefix:
-        """Add the prefixes of a design; return the one of all its stages."""
+    def add(self, thresholds: tuple[tuple[float, ...], ...], chain: tuple[_FeatureSet, ...]) -> _Prefix:
+        """Add the prefixes of a design, given the thresholds and the set of each stage; return the one of all its stages."""
         key = (thresholds, chain)
         if key not in self._prefixes:
-            before = self.add(thresholds, chain[:-1]) if len(chain) > 1 else None
+            before = self.add(thresholds[:-1], chain[:-1]) if len(chain) > 1 else None
             if before is not None:
                 before.is_continued = True
-            made = self._prefixes[key] = _Prefix(self._split, thresholds, before)
+            made = self._prefixes[key] = _Prefix(self._split, thresholds[-1], before)
             self._by_last.setdefault(chain[-1], []).append(made)
         return self._prefixes[key]
 

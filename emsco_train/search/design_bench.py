@@ -14,6 +14,7 @@ from emsco_train.costs.total import total_cost
 from emsco_train.costs.units import CostUnits
 from emsco_train.data.label_counts import join_label_counts
 from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import standard_error
@@ -35,7 +36,7 @@ class DesignBench(ABC):
     problem
         The problem.
     thresholds
-        For each threshold of a sweep, the confidence that each label needs.
+        For each threshold of a sweep, the confidence that each label needs at each stage.
     items, rows
         The validation rows, and how much they count: the same, or their units.
     label_rows
@@ -49,7 +50,7 @@ class DesignBench(ABC):
     def __init__(
         self,
         problem: Problem,
-        thresholds: tuple[tuple[float, ...], ...],
+        thresholds: tuple[StageThresholds, ...],
         *,
         items: int,
         rows: int,

@@ -169,8 +169,8 @@ def _collect_set_bits(bench: Workbench, genes: Genes, threshold: int, on_step: O
         on_step(Step("fits", part.stop, len(sets)))
     rows = bench.bits.locate(sets)
     empty = np.zeros((1, bench.bits.words), dtype=np.uint64)
-    confident = np.concatenate([empty, bench.bits.confident(threshold)[rows]])
-    right = np.concatenate([empty, bench.bits.right(threshold)[rows]])
+    confident = np.concatenate([empty, bench.bits.confident(bench.bits_of(threshold))[rows]])
+    right = np.concatenate([empty, bench.bits.right(bench.bits_of(threshold))[rows]])
     cost = np.concatenate([[0], bench.units.cost(sets)])
     return SetBits(confident, right, cost, rows=bench.bits.items)
 

@@ -3,6 +3,10 @@
 A search is made at the thresholds that the user named. Which threshold suits a floor or a guarantee is known only when that is
 asked for, and a design's coverage and accuracy follow its threshold far more closely than its stages. So a choice may move along
 the ladder: the log-odds of every label's threshold are shifted by the same steps up and down.
+
+At every step designs are tried with one threshold for all stages, and with a higher one before the last stage. With one threshold
+an early stage answers with the confidence that is good enough for the last one, although the later ones know better. With two it
+answers what it is sure of, and a design whose last stage has many features can be as right as one that acquires them always.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from functools import partial
 import numpy as np
 
 from emsco_train.data.problem import Problem
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
@@ -33,6 +38,9 @@ _STEPS = tuple(step / 4 for step in range(-7, 13))
 # often made by users who do not know yet that next to nothing is so sure.
 _HIGH_END, _LOW_END = 0.8, 0.6
 _COARSE_STEP = 0.5
+# How much higher, in log-odds, thresholds before the last stage are tried. From 0.9: 0.9852.
+_EARLY_STEP = 2.0
+_HIGHEST_EARLY = 0.9999
 # How much lower the thresholds of labels with a floor on their recall are tried.
 _RARE_STEPS = (0.0, 0.75, 1.5, 2.25, 3.0)
 # Higher thresholds accept next to nothing. Those below one in as many as there are labels do not select.
@@ -73,6 +81,15 @@ def _further_steps(thresholds: Sequence[float]) -> list[float]:
     return steps
 
 
+def _add_early(levels: Iterable[tuple[float, ...]]) -> list[StageThresholds]:
+    """Return the thresholds of a ladder for all stages, and with higher ones before the last stage."""
+    found = set[StageThresholds]()
+    for level in levels:
+        early = tuple(_shift(number, _EARLY_STEP) for number in level)
+        found |= {StageThresholds.alike(level)} | ({StageThresholds(level, early)} if max(early) <= _HIGHEST_EARLY else set())
+    return sorted(found)
+
+
 def ladder_front(
     problem: Problem,
     front: Front,
@@ -83,6 +100,7 @@ def ladder_front(
 ) -> Front:
     """Return the designs of a front together with the same ones at other thresholds, without those that others dominate.
 
+    Other thresholds are those of the ladder, for all stages or, with higher ones before it, for the last.
     Figures are on the validation rows, as in the search. The designs of the front itself are all kept. Where requirements have a
     floor on the recall of labels, the thresholds of these labels are shifted also by themselves, and a design is kept if no other
     dominates it in all of coverage, accuracy, cost and the figures of labels that have a floor. `fitters` are those of the
@@ -93,7 +111,7 @@ def ladder_front(
     if not len(front):
         return front
     made = fitters or ProblemFitters(problem)
-    levels = sorted({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
+    levels = _add_early({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
     tuned = [
         design
         for upgrade in dict.fromkeys(design.upgrade for design in front)
@@ -103,37 +121,42 @@ def ladder_front(
 
 
 def _tune(
-    designs: Sequence[Design], levels: Sequence[tuple[float, ...]], wanted: Requirements, jobs: int, fitters: ProblemFitters
+    designs: Sequence[Design], levels: Sequence[StageThresholds], wanted: Requirements, jobs: int, fitters: ProblemFitters
 ) -> Iterator[Design]:
     """Yield designs of one kind at all levels that they are not known at, where requirements allow without the dominated ones."""
-    problem, known = fitters.problem, {(design.chromosome, design.thresholds) for design in designs}
+    problem, known = fitters.problem, {(design.chromosome, design.stage_thresholds) for design in designs}
     population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
     places = _places(population, levels, known)
     sets = len(distinct_sets(population))
     benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, fitters)
-    if len(levels) * sets * _set_bytes(problem) <= _MAX_BYTES:
+    if len(_distinct_levels(levels)) * sets * _set_bytes(problem) <= _MAX_BYTES:
         # All at once, so that no set is scored twice.
         benches = partial(iter, list(benches()))
     if not wanted.label_floors:
-        # There are twenty times as many designs as on the front: those that others dominate are left out before they are made.
+        # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
         places = _undominated_places(benches(), population, places)
     for bench, place, chosen in _level_designs(benches(), population, places):
         yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
 
 
 def _places(
-    population: Population, levels: Sequence[tuple[float, ...]], known: Collection[tuple[tuple[int, ...], tuple[float, ...]]]
-) -> dict[tuple[float, ...], list[int]]:
+    population: Population, levels: Sequence[StageThresholds], known: Collection[tuple[tuple[int, ...], StageThresholds]]
+) -> dict[StageThresholds, list[int]]:
     """Return the positions of the designs to try at each of the thresholds: all that are not known there."""
+    # A design of one stage has none before the last.
     return {
-        level: [place for place, genes in enumerate(map(tuple, population.tolist())) if (genes, level) not in known]
+        level: [
+            place
+            for place, genes in enumerate(map(tuple, population.tolist()))
+            if (genes, level) not in known and (max(genes) > 0 or level.early == level.last)
+        ]
         for level in levels
     }
 
 
 def _undominated_places(
-    benches: Iterable[Workbench], population: Population, places: Mapping[tuple[float, ...], list[int]]
-) -> dict[tuple[float, ...], list[int]]:
+    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]]
+) -> dict[StageThresholds, list[int]]:
     """Return the positions of the designs at each of the thresholds that none at any of these dominates."""
     found = [bench.evaluator(place)(chosen) for bench, place, chosen in _level_designs(benches, population, places)]
     kept = iter(first_minima(objective_points(found[0].join(found[1:]))).tolist() if found else [])
@@ -141,7 +164,7 @@ def _undominated_places(
 
 
 def _level_designs(
-    benches: Iterable[Workbench], population: Population, places: Mapping[tuple[float, ...], list[int]]
+    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]]
 ) -> Iterator[tuple[Workbench, int, Population]]:
     """Yield, for each of the thresholds, its workbench, its position there, and the designs to try."""
     for bench in benches:
@@ -160,14 +183,24 @@ def _shift(threshold: float, step: float) -> float:
 
 
 def make_workbenches(
-    problem: Problem, levels: Sequence[tuple[float, ...]], sets: int, jobs: int, fitters: ProblemFitters
+    problem: Problem, levels: Sequence[StageThresholds], sets: int, jobs: int, fitters: ProblemFitters
 ) -> Iterator[Workbench]:
     """Yield workbenches for all levels, each for as many as fit into memory, where `sets` feature sets are scored."""
     # The fits are the same at every level; the rows are scored again for each workbench.
     count = max(1, _MAX_BYTES // (sets * _set_bytes(problem)))
-    for start in range(0, len(levels), count):
-        part = [dict(zip(problem.labels, level, strict=True)) for level in levels[start : start + count]]
+    part: list[StageThresholds] = []
+    for level in levels:
+        if part and len(_distinct_levels([*part, level])) > count:
+            yield Workbench(problem, part, jobs=jobs, min_sets=min(MIN_SETS, sets), fitters=fitters)
+            part = []
+        part.append(level)
+    if part:
         yield Workbench(problem, part, jobs=jobs, min_sets=min(MIN_SETS, sets), fitters=fitters)
+
+
+def _distinct_levels(levels: Sequence[StageThresholds]) -> set[tuple[float, ...]]:
+    """Return the thresholds that some levels have at any stage: a workbench keeps bits for each."""
+    return {thresholds for level in levels for thresholds in (level.last, level.early)}
 
 
 def _set_bytes(problem: Problem) -> int:

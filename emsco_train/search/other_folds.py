@@ -94,7 +94,7 @@ def make_design_workbenches(designs: Sequence[Design], jobs: int, fitters: Probl
     """Yield workbenches for all kinds of stages and all thresholds of some designs."""
     for upgrade in dict.fromkeys(design.upgrade for design in designs):
         own = [design for design in designs if design.upgrade == upgrade]
-        levels, made = sorted({design.thresholds for design in own}), fitters.upgraded(upgrade)
+        levels, made = sorted({design.stage_thresholds for design in own}), fitters.upgraded(upgrade)
         everything = np.array(sorted({design.chromosome for design in own}), dtype=np.int8)
         yield from make_workbenches(made.problem, levels, len(distinct_sets(everything)), jobs, made)
 
@@ -103,7 +103,7 @@ def _measure(designs: Sequence[Design], fitters: ProblemFitters, jobs: int) -> l
     found: dict[str, Design] = {}
     for bench in make_design_workbenches(designs, jobs, fitters):
         for place, level in enumerate(bench.thresholds):
-            own = [design for design in designs if design.thresholds == level]
+            own = [design for design in designs if design.stage_thresholds == level]
             population = np.array([design.chromosome for design in own], dtype=np.int8)
             found |= {design.id: design for design in bench.designs(population, [design.ties for design in own], place)}
     return [found[design.id] for design in designs]

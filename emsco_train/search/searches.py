@@ -464,7 +464,7 @@ def _bind_to_problem(
     """Return checkpoints that name the problem that they belong to, at the threshold of the search."""
     if checkpoints.problem:
         return checkpoints
-    own = problem if bench is None else replace(problem, thresholds=bench.thresholds[threshold])
+    own = problem if bench is None else replace(problem, thresholds=bench.thresholds[threshold].last)
     warm = "" if start is None else hashlib.sha256(start.tobytes()).hexdigest()
     return replace(checkpoints, problem=own.digest() + warm)
 

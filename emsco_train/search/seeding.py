@@ -71,7 +71,7 @@ def _collect_sets(
     pinned = np.zeros((1, space.n), dtype=np.bool_)
     pinned[:, list(space.pinned)] = True
     start = genes.expand_sets(pinned)[0]
-    rules = list(itertools.starmap(PathRule, itertools.product((None, bench.thresholds[threshold]), (1.0, 0.0))))
+    rules = list(itertools.starmap(PathRule, itertools.product((None, bench.thresholds[threshold].last), (1.0, 0.0))))
     n = len(start)
     steps = min(n, _MAX_STEPS)
     walks = itertools.islice(paths.walk(start, rules), len(rules) * steps)

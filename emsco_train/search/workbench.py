@@ -14,7 +14,7 @@ from emsco_train.data.label_counts import count_positions
 from emsco_train.data.problem import Problem
 from emsco_train.data.row_units import row_units
 from emsco_train.data.stage_settings import StageSettings
-from emsco_train.data.thresholds import Threshold, resolve_thresholds
+from emsco_train.data.thresholds import StageThresholds, Threshold, resolve_thresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision
 from emsco_train.designs.precision import Precision
@@ -39,7 +39,7 @@ class Workbench(DesignBench):
     problem
         The problem.
     thresholds
-        Thresholds of a sweep; None for the problem's own alone.
+        Thresholds of a sweep, some of them perhaps others for early stages; None for the problem's own alone.
     jobs
         Threads for the fits; results do not depend on their number.
     max_bytes
@@ -51,7 +51,7 @@ class Workbench(DesignBench):
     def __init__(
         self,
         problem: Problem,
-        thresholds: Sequence[Threshold] | None = None,
+        thresholds: Sequence[Threshold | StageThresholds] | None = None,
         *,
         jobs: int = 1,
         max_bytes: int = 2**30,
@@ -66,9 +66,9 @@ class Workbench(DesignBench):
         items = len(problem.validation)
         super().__init__(
             problem,
-            (problem.thresholds,)
+            (StageThresholds.alike(problem.thresholds),)
             if thresholds is None
-            else tuple(resolve_thresholds(threshold, problem.labels) for threshold in thresholds),
+            else tuple(_stage_thresholds(threshold, problem) for threshold in thresholds),
             items=items,
             rows=items if self.row_units is None else int(self.row_units.sum()),
             label_rows=count_positions(problem.validation.target, len(problem.labels), self.row_units),
@@ -76,10 +76,12 @@ class Workbench(DesignBench):
             jobs=jobs,
         )
         self.fitters = made
+        # Each once, those of last stages first.
+        self._levels = list(dict.fromkeys([one.last for one in self.thresholds] + [one.early for one in self.thresholds]))
         self.bits = BitCache(
-            set_scorer(problem, self.thresholds, jobs, made),
+            set_scorer(problem, self._levels, jobs, made),
             problem.validation.target,
-            self.thresholds,
+            self._levels,
             max_bytes=max_bytes,
             min_sets=min_sets,
         )
@@ -102,7 +104,12 @@ class Workbench(DesignBench):
     def evaluator(self, threshold: int = 0, objective: Objective = "plain") -> CachedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
         balanced = None if objective == "plain" else self.balanced_units
-        return CachedEvaluator(self.bits, self.units, threshold, self.row_units, balanced)
+        early = self._levels.index(self.thresholds[threshold].early)
+        return CachedEvaluator(self.bits, self.units, self.bits_of(threshold), self.row_units, balanced, early)
+
+    def bits_of(self, threshold: int) -> int:
+        """Return under which threshold of the bits the last stages are, at one of the thresholds."""
+        return self._levels.index(self.thresholds[threshold].last)
 
     @cached_property
     def balanced_units(self) -> Ints:
@@ -148,3 +155,9 @@ class Workbench(DesignBench):
         rows, labels = self.problem.parts[0], len(self.problem.labels)
         groups = rows.fitted.encoder.one_hot_groups
         return StageFitter(rows.fitted.encoded, rows.fitted.target, labels, rows.weights, StageSettings(), groups)
+
+
+def _stage_thresholds(threshold: Threshold | StageThresholds, problem: Problem) -> StageThresholds:
+    if isinstance(threshold, StageThresholds):
+        return threshold
+    return StageThresholds.alike(resolve_thresholds(threshold, problem.labels))

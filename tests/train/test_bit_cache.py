@@ -9,22 +9,26 @@ import pytest
 from hypothesis import given, strategies as st
 
 from emsco_runtime.support.arrays import Mask
+from emsco_train.costs.cost_model import CostModel
+from emsco_train.costs.units import CostUnits
 from emsco_train.errors import DesignError
 from emsco_train.models.logistic.regression import TopLabels
 from emsco_train.search.scoring.bit_cache import BitCache, pack_bits
+from emsco_train.search.scoring.evaluator import CachedEvaluator
 
 
 class CountingScorer:
     """Scores a set by made-up but fixed numbers, in parts of two, and records the sets it was called for."""
 
-    def __init__(self, items: int) -> None:
+    def __init__(self, items: int, labels: int = 3) -> None:
         self.items = items
+        self.labels = labels
         self.requested: list[tuple[bool, ...]] = []
 
     def one(self, chosen: tuple[bool, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return label and confidence of one set."""
         rng = np.random.default_rng(sum(2**index for index, taken in enumerate(chosen) if taken))
-        return rng.integers(0, 3, self.items), rng.random(self.items)
+        return rng.integers(0, self.labels, self.items), rng.random(self.items)
 
     def __call__(self, sets: Mask) -> Iterator[TopLabels]:
         """Yield scores of two sets at a time."""
@@ -109,3 +113,34 @@ def test_the_bits_grow_as_needed() -> None:
     assert len(set(rows.tolist())) == 4999
     assert rows[0] == first
     assert (bits.confident(0)[first] == before).all()
+
+
+@given(st.integers(2, 4), st.integers(0, 2**32))
+def test_early_stages_at_a_threshold_of_their_own(labels: int, seed: int) -> None:
+    """With two thresholds, exits, answers and rows are those of a loop over stages, each at its own, item by item."""
+    rng = np.random.default_rng(seed)
+    scorer, target = CountingScorer(70, labels), rng.integers(0, labels, 70)
+    last, early = (tuple(rng.uniform(0.1, 0.9, labels).tolist()) for _ in range(2))
+    costs = CostUnits.of(CostModel.of([1, 2, 3], ["x0", "x1", "x2"]).meter(), ["x0", "x1", "x2"], 70)
+    evaluator = CachedEvaluator(BitCache(scorer, target, [last, early]), costs, 0, early=1)
+    population = np.array([[0, 1, 2], [1, 0, 0], [0, -1, 1], [0, 0, 0]], dtype=np.int8)
+    accepted, right = evaluator.count_exits(population)
+    answers = evaluator.answers(population, labels)
+    for index, genes in enumerate(population):
+        exits, given = np.full(70, -1), np.full(70, -1)
+        for stage in range(genes.max() + 1):
+            label, confidence = scorer.one(tuple(((genes >= 0) & (genes <= stage)).tolist()))
+            needed = np.array(last if stage == genes.max() else early)[label]
+            leaving = (exits < 0) & (confidence >= needed)
+            exits[leaving], given[leaving] = stage, label[leaving]
+            assert accepted[index, stage] == leaving.sum()
+            assert right[index, stage] == (leaving & (label == target)).sum()
+        found = evaluator.row_exits(genes, target)
+        assert (found[0] == exits).all()
+        assert (found[1] == given).all()
+        for label in range(labels):
+            own = target == label
+            counted = [(own & (given >= 0)).sum(), (given == label).sum(), (own & (given == label)).sum()]
+            assert answers[index, :, label].tolist() == counted
+    with pytest.raises(ValueError, match="one threshold for all stages"):
+        next(evaluator.count_splices(np.ones((1, 3), dtype=np.bool_), [np.array([0])], 2, keep_all=False))

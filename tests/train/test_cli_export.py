@@ -13,6 +13,8 @@ import pytest
 from emsco_runtime.bundle.manifest import Manifest
 from emsco_runtime.bundle.reading import read_bundle
 from emsco_train.designs.front import Front
+from emsco_train.designs.selection import MatchEverything
+from emsco_train.export.matching_choice import find_matching_design
 from emsco_train.runs.opening import open_run
 from emsco_train.search.ladder import ladder_front
 from tests.processes import run_expecting_error, run_successfully
@@ -87,6 +89,19 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     shown, manifest = export(run, tmp_path / "cap", "--max-cost", "9", *plain)
     assert design_id_of(manifest) == max((row for row in rows if row["cost"] <= 9), key=lambda row: row["accuracy"])["id"]
     assert "the most accurate with cost <= 9" in shown
+
+
+def test_no_worse_than_everything_at_once(run: Path, tmp_path: Path) -> None:
+    """The cheapest design that matches one stage of all features, with its share of the cost; floors next to it are refused."""
+    shown, manifest = export(run, tmp_path / "match", "--match-everything", "--sure", "none")
+    share = re.search(r"the cheapest that matches everything at once on validation rows, row by row, for (\S+) % of", shown)
+    assert share is not None
+    assert 0 < float(share[1]) < 100
+    opened = open_run(run)
+    design = find_matching_design(opened.problem, opened.front, MatchEverything(None)).design
+    assert design_id_of(manifest) == design.id
+    message = run_expecting_error(2, "emsco-export", run, "--out", tmp_path / "no", "--match-everything", "--min-coverage", "0.5")
+    assert "--match-everything chooses by itself: leave out floors, caps, --design and --max-error" in message
 
 
 def test_floors_on_labels(run: Path, tmp_path: Path) -> None:

@@ -75,8 +75,9 @@ def test_sums_over_as_many_rows_as_are_promised_fit(price: float, monkeypatch: p
     bits = SimpleNamespace(
         items=MAX_UNITS,
         locate=lambda sets: np.zeros(len(sets), dtype=np.int64),
-        confident=lambda threshold: np.zeros((1, words), dtype=np.uint64),
-        right=lambda threshold: np.zeros((1, words), dtype=np.uint64),
+        rows_of=lambda sets, _: sets,
+        all_confident=np.zeros((1, words), dtype=np.uint64),
+        all_right=np.zeros((1, words), dtype=np.uint64),
     )
     monkeypatch.setattr(workbench, "BitCache", lambda *_, **__: bits)
     monkeypatch.setattr(workbench, "set_scorer", lambda *_: None)

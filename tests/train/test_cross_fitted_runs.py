@@ -77,7 +77,7 @@ def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, 
     opened = open_run(path)
     design, again = opened.front.knee, opened.problem.with_other_folds()
     assert (expected.split, expected.rows) == ("cross-fitted again", 300)
-    evaluation = evaluate_validation(again, design.stages, design.thresholds)
+    evaluation = evaluate_validation(again, design.stages, design.stage_thresholds)
     assert expected == evaluation.expected(again.validation.target, again.validation.name, labels=again.labels)
     assert "300 cross-fitted again rows" in run_successfully("emsco-inspect", tmp_path / "bundle")
     page = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -10,6 +12,7 @@ from emsco_runtime.bundle.rule import accept
 from emsco_train import CostGroup, CostModel, DesignError, Table
 from emsco_train.data.features import encode_table, infer_features
 from emsco_train.data.stage_settings import StageSettings
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.models.cascade_model import CascadeFitter, CascadeModel, check_stages
 from emsco_train.models.evaluation import REJECTED, Evaluation, evaluate
 from emsco_train.models.fitted_set import SetFitter
@@ -26,7 +29,7 @@ def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:
     codes = encode_table(features, table, "training")
     sets = SetFitter.learn(features, codes, y, labels=2, weights=None, settings=StageSettings())
     fitter = CascadeFitter(features, sets, labels=("bad", "good"), meter=costs.meter())
-    return fitter.fit(stages, (threshold, threshold)), codes, y
+    return fitter.fit(stages, StageThresholds.alike((threshold, threshold))), codes, y
 
 
 def test_walk_by_hand() -> None:
@@ -36,7 +39,7 @@ def test_walk_by_hand() -> None:
     for row in range(len(codes)):
         label, number = REJECTED, 3
         for index in range(3):
-            best, confident = accept(found.probabilities[index][row].tolist(), model.thresholds)
+            best, confident = accept(found.probabilities[index][row].tolist(), model.stage_thresholds[index])
             if confident:
                 label, number = best, index + 1
                 break
@@ -59,7 +62,7 @@ def test_rows_at_the_threshold_follow_the_reference() -> None:
     scorer = model.scorer()
     for row in range(40):
         scores = scorer.score(0, codes[row, :1].tolist())
-        moved = CascadeModel(model.features, model.labels, (max(scores), max(scores)), model.encoder, model.stages, model.meter)
+        moved = replace(model, thresholds=StageThresholds.alike((max(scores), max(scores))))
         found = evaluate(moved, codes[row : row + 1])
         assert (found.stage[0], found.label[0]) == (1, scores.index(max(scores)))
 

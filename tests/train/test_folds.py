@@ -303,7 +303,7 @@ def test_the_search_counts_what_the_models_do(case: str, tmp_path: Path) -> None
     # Each evaluation fits its own models again: a few are enough, since all of them are measured below.
     few = 1 if "classifier" in case else 2
     for design in (*designs[:few], *tuple(genetic.front)[-few:]):
-        evaluation = evaluate_validation(problem, design.stages, design.thresholds)
+        evaluation = evaluate_validation(problem, design.stages, design.stage_thresholds)
         expected = evaluation.expected(problem.validation.target, "cross-fitted")
         assert (expected.accepted / expected.rows, expected.right / max(expected.accepted, 1)) == (
             design.coverage,

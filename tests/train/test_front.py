@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design, format_stages
 from emsco_train.designs.front import Front
@@ -433,7 +434,7 @@ def test_json_round_trip(figures: list[tuple[float, float, float]]) -> None:
     ("change", "message"),
     [
         ({"format": "other"}, "front: format: Input should be 'emsco-front'"),
-        ({"version": 3}, "front: version"),
+        ({"version": 4}, "front: version"),
         ({"extra": 1}, "front: extra: Extra inputs are not permitted"),
         ({"full_cost": "10"}, "front: full_cost"),
         ({"designs": [{"id": "x"}]}, "front: designs.0.stages: Field required"),
@@ -454,9 +455,26 @@ def test_damaged_json() -> None:
     with pytest.raises(DataError, match=r"front: designs\.1.*ties 0"):
         Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
     with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of version 1"):
-        Front.from_json(counted(9).to_json().replace('"version": 2', '"version": 1').replace('"version":2', '"version":1'))
+        Front.from_json(counted(9).to_json().replace('"version": 3', '"version": 1').replace('"version":3', '"version":1'))
     with pytest.raises(DataError, match=r"front: designs\.0\.precision.*expected finite numbers of at least 0"):
         Front.from_json(counted(500).to_json().replace('"accepted": ', '"accepted": -', 1))
+
+
+def test_early_thresholds_are_part_of_a_design() -> None:
+    """They are in its id, its text and its JSON; where all stages need the same, or there is one, they are left out."""
+    names, figures = ["a", "b"], {"coverage": 0.5, "accuracy": 0.9, "cost": 2.0}
+    plain = Design.of((0, 1), names, (0.9, 0.9), **figures)
+    early = Design.of((0, 1), names, StageThresholds((0.9, 0.9), (0.99, 0.95)), **figures)
+    assert (early.thresholds, early.early_thresholds, early.threshold_text) == ((0.9, 0.9), (0.99, 0.95), "0.99,0.95|0.9")
+    assert early.id != plain.id
+    assert early.stage_thresholds == StageThresholds((0.9, 0.9), (0.99, 0.95))
+    front = Front([early, plain], full_cost=3.0)
+    assert Front.from_json(front.to_json()) == front
+    assert Design.of((0, 1), names, StageThresholds.alike((0.9, 0.9)), **figures) == plain
+    one = Design.of((0, 0), names, StageThresholds((0.9, 0.9), (0.99, 0.95)), **figures)
+    assert one.early_thresholds is None
+    with pytest.raises(DataError, match=r"designs\.\d\.id is '.*', not that of its stages"):
+        Front.from_json(front.to_json().replace("0.95", "0.96"))
 
 
 def test_version_1_stays_readable() -> None:

@@ -82,7 +82,7 @@ def test_the_search_counts_what_the_models_decide(kind: dict[str, Any]) -> None:
     population = all_designs()[::7]
     validation = problem.validation
     for design in Workbench(problem).designs(population, [1] * len(population)):
-        made = evaluate_validation(problem, design.stages, design.thresholds)
+        made = evaluate_validation(problem, design.stages, design.stage_thresholds)
         assert design.labels == count_by_label(made.label, validation.target, problem.labels, validation.units)
         assert sum(counts.right for counts in design.labels) == design.counts.right
         assert sum(counts.accepted_as for counts in design.labels) == design.counts.accepted

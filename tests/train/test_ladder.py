@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from emsco_train.data.problem import Problem
 from emsco_train.data.splits import Shares
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, SelectionError
@@ -106,7 +107,10 @@ def test_figures_are_those_of_the_thresholds(problem: Problem, front: Front) -> 
     assert len({design.id for design in ladder}) == len(ladder)
     assert {design.stages for design in tuned} <= {design.stages for design in front}
     assert len({design.thresholds for design in tuned}) > 3
-    for design in tuned[::7]:
+    early = [design for design in tuned if design.early_thresholds is not None]
+    assert early
+    assert all(len(design.stages) > 1 and min(design.early_thresholds or ()) > max(design.thresholds) for design in early)
+    for design in [*tuned[::7], *early[::7]]:
         check_counts(problem, design)
 
 
@@ -122,7 +126,7 @@ def test_no_tuned_design_is_dominated(problem: Problem, front: Front) -> None:
 @pytest.mark.parametrize("rooms", [1, 3])
 def test_little_memory_changes_no_figure(rooms: int, problem: Problem, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for the front's sets at every threshold is enough for one workbench; with a third, three find the same designs."""
-    fitters, levels = ProblemFitters(problem), ladder_thresholds(problem.thresholds)
+    fitters, levels = ProblemFitters(problem), [StageThresholds.alike(one) for one in ladder_thresholds(problem.thresholds)]
     sets = len(distinct_sets(np.array([design.chromosome for design in front], dtype=np.int8)))
     expected = [design.id for design in ladder_front(problem, front)]
     needed_per_level = sets * 16 * -(-len(problem.validation) // 64)

@@ -16,7 +16,7 @@ from emsco_train.data.splits import Shares, Splits
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
-from emsco_train.export.likely_figures import _collect_outcomes, _find_common_rows, _mean_outcomes, estimate_likely_figures
+from emsco_train.export.likely_figures import _find_common_rows, _mean_outcomes, estimate_likely_figures
 from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
@@ -25,6 +25,7 @@ from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.search import other_folds
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.other_folds import find_near, measure_on_other_folds
+from emsco_train.search.row_outcomes import collect_outcomes
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
 
@@ -75,7 +76,7 @@ def test_figures_are_means_over_other_divisions(kind: str) -> None:
     others = [problem.with_other_folds(number) for number in range(1, 5)]
     for design in meeting[::9]:
         found = [
-            evaluate_validation(other, design.stages, design.thresholds).expected(
+            evaluate_validation(other, design.stages, design.stage_thresholds).expected(
                 other.validation.target, "again", other.validation.units
             )
             for other in others
@@ -104,7 +105,7 @@ def test_figures_per_label_are_means_too(problem: Problem, front: Front) -> None
     others = [problem.with_other_folds(number) for number in range(1, 5)]
     design = next(design for design in front if asked.meets(design))
     counts = [
-        evaluate_validation(other, design.stages, design.thresholds).expected(
+        evaluate_validation(other, design.stages, design.stage_thresholds).expected(
             other.validation.target, "again", None, problem.labels
         )
         for other in others
@@ -183,14 +184,14 @@ def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Fr
     """Likely figures take the mean row by row: each division has the rows in an order of its own."""
     measured = measure_on_other_folds(problem, front, ASKED)
     near = find_near(front, ASKED)[:5]
-    outcomes = [_collect_outcomes(near, 1, division) for division in measured.divisions]
+    outcomes = [collect_outcomes(near, 1, division) for division in measured.divisions]
     mean = _mean_outcomes(outcomes, _find_common_rows(measured.divisions))
     for place, design in enumerate(near):
         by_row: Floats = np.zeros(POOL)
         for number in range(1, 5):
             other = problem.with_other_folds(number)
             rows = np.concatenate([part.fold.scored for part in other.parts if part.fold is not None])
-            by_row[rows] += evaluate_validation(other, design.stages, design.thresholds).accepted / 4
+            by_row[rows] += evaluate_validation(other, design.stages, design.stage_thresholds).accepted / 4
         np.testing.assert_allclose(mean.accepted[place], by_row)
 
 

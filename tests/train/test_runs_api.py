@@ -20,6 +20,7 @@ from emsco_train import Problem, Settings, run_search
 from emsco_train.cli.command import print_warnings
 from emsco_train.cli.option_names import OptionNames
 from emsco_train.cli.training_output import accuracy_floors
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.design import Design
 from emsco_train.errors import DesignError, SelectionError
 from emsco_train.models.cascade_model import CascadeFitter
@@ -120,16 +121,23 @@ def test_designs_measured_together_are_measured_as_each_alone(
 ) -> None:
     """Figures and calibration of designs at two thresholds are those of every design fitted and run by itself.
 
-    Also where one feature set is scored at a time. Confidences differ in the last bits, which the file of them leaves out.
+    Some of them need more confidence before the last stage. Also where one feature set is scored at a time. Confidences differ in
+    the last bits, which the file of them leaves out.
     """
     monkeypatch.setattr(set_scorer, "_CHUNK_BYTES", most_bytes)
     problem = wide_problem(classifier=classifier)
-    chains = [((0, 1, 1, 1), 0.7), ((1, 0, 1, 1), 0.9), ((0, 0, 1, 1), 0.9), ((0, 0, 0, 0), 0.7)]
-    designs = [Design.of(genes, problem.names, (level, level), coverage=0.0, accuracy=0.0, cost=0.0) for genes, level in chains]
+    chains = [
+        *(((0, 1, 1, 1), 0.7, 0.7), ((1, 0, 1, 1), 0.9, 0.9), ((0, 0, 1, 1), 0.9, 0.9), ((0, 0, 0, 0), 0.7, 0.7)),
+        *(((0, 0, 1, 1), 0.7, 0.9), ((0, 1, 2, 2), 0.7, 0.9)),
+    ]
+    designs = [
+        Design.of(genes, problem.names, StageThresholds((last,) * 2, (early,) * 2), coverage=0.0, accuracy=0.0, cost=0.0)
+        for genes, last, early in chains
+    ]
     fitter = CascadeFitter.of(problem)
     together = figures.measure_designs(problem, problem.held_out, designs, ProblemFitters(problem), jobs=2)
     alone = [
-        figures.measure_fitted_design(problem, problem.held_out, design, fitter.fit(design.stages, design.thresholds))
+        figures.measure_fitted_design(problem, problem.held_out, design, fitter.fit(design.stages, design.stage_thresholds))
         for design in designs
     ]
     assert [(one.design, one.figures) for one in together] == [(one.design, one.figures) for one in alone]

@@ -10,11 +10,13 @@ import pytest
 
 from emsco_runtime import Cascade, read_bundle
 from emsco_train import DesignError, Problem, Settings, VerificationError
+from emsco_train.data.thresholds import StageThresholds
 from emsco_train.export.searched_design import build_cascade, export_searched_design, fit_design
 from emsco_train.models.evaluation import evaluate_split
 from emsco_train.models.logistic.regression import LogisticModel
 from emsco_train.models.stage_model import StageFitter
 from emsco_train.search.searches import run_evolve
+from emsco_train.search.workbench import Workbench
 
 
 def make_problem(labels: int = 2, **options: object) -> Problem:
@@ -58,6 +60,24 @@ def test_the_figures_of_a_design_are_those_of_its_cascade() -> None:
         assert expected.accepted / expected.rows == design.coverage
         assert expected.right / max(expected.accepted, 1) == design.accuracy
         assert expected.cost.mean == pytest.approx(design.cost, rel=1e-15)
+
+
+def test_early_stages_may_need_more_confidence(tmp_path: Path) -> None:
+    """The bundle has the thresholds of each stage, and the runtime decides every row by them as training does."""
+    problem = make_problem(3)
+    found = run_evolve(problem, Settings(population=30, generations=5, max_stages=3), seed=1).front
+    thresholds = StageThresholds((0.7, 0.8, 0.6), (0.9, 0.95, 0.85))
+    bench = Workbench(problem, [thresholds])
+    chosen = np.array([design.chromosome for design in found if len(design.stages) == 3][:1], dtype=np.int8)
+    [design] = bench.designs(chosen, [1])
+    exported = export_searched_design(tmp_path / "b", problem, design)
+    assert exported.rows == 600
+    stages = read_bundle(tmp_path / "b").manifest.stages
+    assert [tuple(stage.thresholds.values()) for stage in stages] == [thresholds.early, thresholds.early, thresholds.last]
+    alike = replace(design, early_thresholds=None)
+    assert build_cascade(problem, design).decide_columns(problem.validation.table.columns).stages.mean() > (
+        build_cascade(problem, alike).decide_columns(problem.validation.table.columns).stages.mean()
+    )
 
 
 def test_other_figures_than_those_of_the_search_are_refused(tmp_path: Path) -> None:

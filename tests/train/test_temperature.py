@@ -266,7 +266,7 @@ def test_the_whole_way_is_calibrated(tmp_path: Path) -> None:
     assert [stage.graph for stage in exported.model.stages] == [stage.graph for stage in model.stages]
     # Reliability is measured on the calibrated scores.
     (measured,) = measure_designs(problem, problem.validation, [design], ProblemFitters(problem))
-    confidence = evaluate_validation(problem, design.stages, design.thresholds).probabilities[0].max(axis=1)
+    confidence = evaluate_validation(problem, design.stages, design.stage_thresholds).probabilities[0].max(axis=1)
     assert measured.calibration[0].reached.confidence == pytest.approx(confidence.mean())
     assert measured.scalings == tuple(stage.fitted.scaling for stage in model.stages)
 

@@ -15,6 +15,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from emsco_runtime import Cascade
 from emsco_train import Export, Table, VerificationError, export_design, verify
 from emsco_train.data.features import encode_table
+from emsco_train.data.thresholds import StageThresholds
 
 pytestmark = pytest.mark.uncounted
 
@@ -112,7 +113,7 @@ def test_a_planted_difference_is_found(tmp_path: Path) -> None:
     """A model that is not the bundle's is detected, with counts and the first rows; `require` raises."""
     done, held_out = export("breast_cancer", tmp_path)
     table = Table.of(held_out)
-    stricter = replace(done.model, thresholds=(0.99, 0.99))
+    stricter = replace(done.model, thresholds=StageThresholds.alike((0.99, 0.99)))
     found = verify(done.bundle, stricter, table)
     assert not found.agrees
     assert found.stages > 0

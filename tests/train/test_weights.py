@@ -182,7 +182,7 @@ def test_figures_are_weighted_means(kind: str, folds: int) -> None:
     designs = Workbench(problem).designs(POPULATION, [1] * len(POPULATION))
     measured = list(measure_designs(problem, problem.validation, designs, ProblemFitters(problem)))
     for design, other in zip(designs, measured, strict=True):
-        made = evaluate_validation(problem, design.stages, design.thresholds)
+        made = evaluate_validation(problem, design.stages, design.stage_thresholds)
         weights = problem.validation.weights
         assert weights is not None
         accepted, right = made.accepted, made.accepted & (made.label == problem.validation.target)

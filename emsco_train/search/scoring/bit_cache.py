@@ -100,6 +100,20 @@ class BitCache:
         """Return the bits [sets, words] of items that a set is confident and right about."""
         return np.asarray(self._right[threshold])
 
+    @property
+    def all_confident(self) -> Words:
+        """The confident bits under all thresholds, one after the other [thresholds x sets, words]; see `rows_of`."""
+        return self._confident.reshape(-1, self.words)
+
+    @property
+    def all_right(self) -> Words:
+        """The bits of items that a set is confident and right about, under all thresholds [thresholds x sets, words]."""
+        return self._right.reshape(-1, self.words)
+
+    def rows_of(self, sets: Ints, thresholds: Ints) -> Ints:
+        """Return where the bits of some sets, as `locate` returns them, each under a threshold, are in `all_confident`."""
+        return np.asarray(thresholds * self._confident.shape[1] + sets)
+
     def answers(self) -> Words:
         """Return the bits [planes, sets, words] of the most probable label's position, the lowest first; none for two labels."""
         return self._answers

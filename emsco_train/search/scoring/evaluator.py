@@ -98,10 +98,11 @@ class DesignEvaluator(ABC):
 
 
 class CachedEvaluator(DesignEvaluator):
-    """The evaluator of a search, at one of the thresholds of a cache of feature sets.
+    """The evaluator of a search, at one of the thresholds of a cache of feature sets, or at two.
 
-    `row_units` are how much each item counts, as `row_units` makes them; None: all count 1. `objective_units` are how much each
-    counts in coverage and accuracy, where that is not what it counts in the cost; None: the same.
+    `early` is the position of the threshold for the stages before the last; None: the same. `row_units` are how much each item
+    counts, as `row_units` makes them; None: all count 1. `objective_units` are how much each counts in coverage and accuracy,
+    where that is not what it counts in the cost; None: the same.
     """
 
     def __init__(
@@ -111,10 +112,12 @@ class CachedEvaluator(DesignEvaluator):
         threshold: int = 0,
         row_units: Ints | None = None,
         objective_units: Ints | None = None,
+        early: int | None = None,
     ) -> None:
         super().__init__(units, bits.items, bits.items if row_units is None else int(row_units.sum()))
         self._bits = bits
         self._threshold = threshold
+        self._early = threshold if early is None else early
         self._row_units = row_units
         self._objective_units = objective_units
 
@@ -138,7 +141,7 @@ class CachedEvaluator(DesignEvaluator):
         chains = self._locate(*cumulative_sets(population))
         counts = np.zeros((len(chains), 3, labels), dtype=np.int64)
         units = _ALIKE if self._row_units is None else self._row_units
-        bits = self._bits.confident(self._threshold), self._bits.right(self._threshold), self._bits.answers()
+        bits = self._bits.all_confident, self._bits.all_right, self._bits.answers()
         count_answers(chains, *bits, self._bits.target.astype(np.int64, copy=False), units, counts)
         return counts
 
@@ -152,6 +155,8 @@ class CachedEvaluator(DesignEvaluator):
         self, sets: Mask, chains: Sequence[Ints], max_stages: int, *, keep_all: bool, whole: bool
     ) -> Iterator[tuple[Ints, Counts]]:
         """Yield the same; unless `whole`, the items are a part of all, and its figures are to be added to those of others."""
+        if self._early != self._threshold:
+            raise ValueError("chains are spliced at one threshold for all stages")
         places = self._bits.locate(sets)
         # Copies: the places stay valid until the next call alone.
         confident, right = self._bits.confident(self._threshold)[places], self._bits.right(self._threshold)[places]
@@ -164,15 +169,17 @@ class CachedEvaluator(DesignEvaluator):
             yield splices[:count], figures[:count]
 
     def _locate(self, sets: Mask, valid: Mask) -> Ints:
-        """Return the place of each stage's feature set in the bits [designs, stages]; -1 after the last stage."""
+        """Return the row of each stage's feature set in all bits [designs, stages]; -1 after the last stage."""
+        is_last = valid & ~np.pad(valid[:, 1:], ((0, 0), (0, 1)))
         chains = np.full(valid.shape, -1, dtype=np.int64)
-        chains[valid] = self._bits.locate(sets[valid])
+        places = self._bits.locate(sets[valid])
+        chains[valid] = self._bits.rows_of(places, np.where(is_last[valid], self._threshold, self._early))
         return chains
 
     def _count(self, chains: Ints, units: Ints | None) -> tuple[Counts, Counts]:
         """Return the items accepted at each stage, and those of them with the right label; by units, if there are some."""
         accepted, right = np.zeros(chains.shape, dtype=np.int64), np.zeros(chains.shape, dtype=np.int64)
-        bits = self._bits.confident(self._threshold), self._bits.right(self._threshold)
+        bits = self._bits.all_confident, self._bits.all_right
         count_exits(chains, *bits, _ALIKE if units is None else units, accepted, right)
         return accepted, right
 
@@ -181,12 +188,13 @@ class CachedEvaluator(DesignEvaluator):
 
         Both are -1 for a rejected item. `target` holds the position of each item's own label.
         """
-        sets, _ = cumulative_sets(chromosome[None, :])
-        places, items = self._bits.locate(sets[0]), np.arange(self._bits.items)
-        confident = unpack_bits(self._bits.confident(self._threshold)[places], len(items))
-        right = unpack_bits(self._bits.right(self._threshold)[places], len(items))
+        sets, valid = cumulative_sets(chromosome[None, :])
+        rows, items = self._locate(sets, valid)[0], np.arange(self._bits.items)
+        confident = unpack_bits(self._bits.all_confident[rows], len(items))
+        right = unpack_bits(self._bits.all_right[rows], len(items))
         accepted, first = confident.any(axis=0), confident.argmax(axis=0)
-        planes = [unpack_bits(plane[places], len(items))[first, items] for plane in self._bits.answers()]
+        answers = self._bits.answers()
+        planes = [unpack_bits(plane[rows % plane.shape[0]], len(items))[first, items] for plane in answers]
         answer = sum((bits.astype(np.intp) << place for place, bits in enumerate(planes)), np.zeros(len(items), dtype=np.intp))
         if not planes:
             # Of two labels, a wrong one is the other.

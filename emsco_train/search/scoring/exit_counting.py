@@ -81,8 +81,8 @@ def count_answers(
     """Fill `counts` [designs, 3, labels]: accepted items by their own label, by the one they get, and those where both are one.
 
     `chains`, `confident` and `right` are those of `count_exits`; `answers` [planes, sets, words] are the bits of the position of
-    each item's most probable label, empty for two labels. Item i has the label at `target[i]` and counts `units[i]`, or 1 where
-    that is empty.
+    each item's most probable label, empty for two labels; they do not depend on thresholds, and row r of `confident` is the set
+    r modulo their number. Item i has the label at `target[i]` and counts `units[i]`, or 1 where that is empty.
     """
     if answers.shape[0] == 0 and len(units) == 0:
         _count_two_labels(chains, confident, right, target, counts)
@@ -111,7 +111,7 @@ def count_answers(
                     else:
                         answer = np.int64(0)
                         for plane in range(answers.shape[0]):
-                            if answers[plane, row, word] & lowest:
+                            if answers[plane, row % answers.shape[1], word] & lowest:
                                 answer += np.int64(1) << plane
                     counts[design, 0, own] += unit
                     counts[design, 1, answer] += unit
