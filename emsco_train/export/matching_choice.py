@@ -8,22 +8,24 @@ one-sided bounds on the mean of the differences, and the cheapest that does is t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Floats, Ints
+from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import mean_error
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.ladder import ladder_front
+from emsco_train.search.ladder import ladder_designs
 from emsco_train.search.other_folds import make_design_workbenches
 from emsco_train.search.row_outcomes import collect_outcomes
+from emsco_train.search.scoring.objectives import Objectives
 
 __all__ = ["MatchingDesign", "find_matching_design"]
 
@@ -56,9 +58,16 @@ def find_matching_design(
     """
     made = fitters or ProblemFitters(problem)
     everything = _measure_everything(problem, front, jobs, made)
+
+    def is_hopeful(objectives: Objectives) -> Mask:
+        # By the figures, which bounds are never better than.
+        no_worse = (objectives.coverage >= everything.coverage) & (objectives.accuracy >= everything.accuracy)
+        return np.asarray(no_worse & (objectives.mean_cost < everything.cost))
+
+    found = itertools.chain(front, ladder_designs(problem, front, is_hopeful, jobs=jobs, fitters=made))
     cheaper = [
         design
-        for design in ladder_front(problem, front, jobs=jobs, fitters=made)
+        for design in found
         if design.cost < everything.cost and design.coverage >= everything.coverage and design.accuracy >= everything.accuracy
     ]
     cheaper.sort(key=lambda design: (design.cost, -design.accuracy, -design.coverage, design.id))

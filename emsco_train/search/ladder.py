@@ -15,9 +15,11 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
+from emsco_runtime.support.arrays import Mask
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.chromosome import Population
@@ -28,9 +30,13 @@ from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.pareto import first_minima, objective_points
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.scoring.bit_cache import MIN_SETS
+from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["ladder_front", "ladder_thresholds", "make_workbenches"]
+__all__ = ["KeepDesigns", "ladder_designs", "ladder_front", "ladder_thresholds", "make_workbenches"]
+
+# Tells of the objectives of some designs which of them are wanted.
+KeepDesigns: TypeAlias = Callable[[Objectives], Mask]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
@@ -106,24 +112,41 @@ def ladder_front(
     dominates it in all of coverage, accuracy, cost and the figures of labels that have a floor. `fitters` are those of the
     problem, if they were made before.
     """
-    wanted = requirements or Requirements()
-    rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
     if not len(front):
         return front
-    made = fitters or ProblemFitters(problem)
-    levels = _add_early({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
-    tuned = [
-        design
-        for upgrade in dict.fromkeys(design.upgrade for design in front)
-        for design in _tune([one for one in front if one.upgrade == upgrade], levels, wanted, jobs, made.upgraded(upgrade))
-    ]
+    wanted = requirements or Requirements()
+    rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
+    # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
+    keep = None if wanted.label_floors else _find_undominated
+    tuned = list(ladder_designs(problem, front, keep, rare=rare, jobs=jobs, fitters=fitters))
     return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
 
 
-def _tune(
-    designs: Sequence[Design], levels: Sequence[StageThresholds], wanted: Requirements, jobs: int, fitters: ProblemFitters
+def ladder_designs(
+    problem: Problem,
+    front: Front,
+    keep: KeepDesigns | None,
+    *,
+    rare: Sequence[int] = (),
+    jobs: int = 1,
+    fitters: ProblemFitters | None = None,
 ) -> Iterator[Design]:
-    """Yield designs of one kind at all levels that they are not known at, where requirements allow without the dominated ones."""
+    """Yield the designs of a front at all thresholds of the ladder but their own; of each kind of stages those that `keep` keeps.
+
+    `rare` are the positions of labels whose thresholds are shifted by themselves, too; without `keep`, all designs are made, with
+    how much rows say about each label. `fitters` are those of the problem, if they were made before.
+    """
+    made = fitters or ProblemFitters(problem)
+    levels = _add_early({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
+    for upgrade in dict.fromkeys(design.upgrade for design in front):
+        own = [design for design in front if design.upgrade == upgrade]
+        yield from _tune(own, levels, keep, jobs, made.upgraded(upgrade))
+
+
+def _tune(
+    designs: Sequence[Design], levels: Sequence[StageThresholds], keep: KeepDesigns | None, jobs: int, fitters: ProblemFitters
+) -> Iterator[Design]:
+    """Yield designs of one kind at all levels that they are not known at."""
     problem, known = fitters.problem, {(design.chromosome, design.stage_thresholds) for design in designs}
     population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
     places = _places(population, levels, known)
@@ -132,11 +155,10 @@ def _tune(
     if len(_distinct_levels(levels)) * sets * _set_bytes(problem) <= _MAX_BYTES:
         # All at once, so that no set is scored twice.
         benches = partial(iter, list(benches()))
-    if not wanted.label_floors:
-        # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
-        places = _undominated_places(benches(), population, places)
+    if keep is not None:
+        places = _kept_places(benches(), population, places, keep)
     for bench, place, chosen in _level_designs(benches(), population, places):
-        yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
+        yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=keep is None)
 
 
 def _places(
@@ -154,13 +176,17 @@ def _places(
     }
 
 
-def _undominated_places(
-    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]]
+def _kept_places(
+    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]], keep: KeepDesigns
 ) -> dict[StageThresholds, list[int]]:
-    """Return the positions of the designs at each of the thresholds that none at any of these dominates."""
+    """Return the positions of the designs at each of the thresholds that are kept, of all of them together."""
     found = [bench.evaluator(place)(chosen) for bench, place, chosen in _level_designs(benches, population, places)]
-    kept = iter(first_minima(objective_points(found[0].join(found[1:]))).tolist() if found else [])
+    kept = iter(keep(found[0].join(found[1:])).tolist() if found else [])
     return {level: [place for place in chosen if next(kept)] for level, chosen in places.items()}
+
+
+def _find_undominated(objectives: Objectives) -> Mask:
+    return first_minima(objective_points(objectives))
 
 
 def _level_designs(
