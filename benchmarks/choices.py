@@ -198,7 +198,9 @@ def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float
 def measure_again(problem: Problem, design: Design) -> float:
     """Return the accuracy of a design on other folds than those that it was chosen by."""
     other = problem.with_other_folds()
-    found = evaluate_validation(other, design.stages, design.thresholds).expected(other.validation.target, other.validation.name)
+    found = evaluate_validation(other, design.stages, design.stage_thresholds).expected(
+        other.validation.target, other.validation.name
+    )
     return found.right / max(1, found.accepted)
 
 

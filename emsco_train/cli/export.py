@@ -58,9 +58,10 @@ def _parser() -> OneLineParser:
     )
     requirements.add_argument(
         "--match-everything",
-        action="store_true",
-        help="the cheapest design that is no less right, and no less often, than one stage of all features, by bounds on the "
-        "differences of the two, row by row; in place of floors",
+        type=float,
+        metavar="SHARE",
+        help="the cheapest design that decides at most this share of the items differently from one stage of all features at the "
+        "(first) threshold of the run; in place of floors",
     )
     requirements.add_argument(
         "--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it; or fittest, the paper's choice"
@@ -118,7 +119,7 @@ def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
             max_error=options.max_error,
             max_error_of=parse_numbers(options.max_error_of, "--max-error-of"),
             confidence=options.confidence,
-            match=MatchEverything(options.sure) if options.match_everything else None,
+            match=None if options.match_everything is None else MatchEverything(options.match_everything, options.sure),
         )
     tables = {None: options.data} | {split: getattr(options, split) for split in _SPLITS}
     with PhaseProgress() as shown:

@@ -171,7 +171,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         *output,
         f"written  {path} (front.csv holds all designs)",
         f"look     emsco-report {path}",
-        f"match    emsco-export {path} --out BUNDLE --match-everything (as good as everything at once, for less)",
+        *_suggest_match(trained, path),
         f"next     emsco-export {path} --out BUNDLE{_suggest_floors(trained)}",
     ]
 
@@ -268,6 +268,13 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
         design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(bounds))
         cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
     return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
+
+
+def _suggest_match(trained: TrainedRun, path: str) -> list[str]:
+    """Return how to ask for a design that decides as everything at once does, where that accepts anything."""
+    if not trained.run.thresholds[0].everything[0].accepted:
+        return []
+    return [f"match    emsco-export {path} --out BUNDLE --match-everything 0.01 (for 99 % of what everything at once decides)"]
 
 
 def _suggest_floors(trained: TrainedRun) -> str:

@@ -94,6 +94,9 @@ class Design:
                 f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
                 "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
             )
+        if self.early_thresholds is not None and len(self.early_thresholds) != len(self.thresholds):
+            counted = f"{len(self.early_thresholds)} early thresholds for {pluralize(len(self.thresholds), 'label')}"
+            raise DesignError(f"design {self.id}: {counted}: expected one per label")
         if self.rows and self.precision is None:
             object.__setattr__(self, "precision", Precision.of_counts(self.counts))
 
@@ -130,7 +133,7 @@ class Design:
         given = thresholds if isinstance(thresholds, StageThresholds) else StageThresholds.alike(thresholds)
         last = tuple(float(number) for number in given.last)
         # Of one stage, there is none before the last.
-        early = given.early if len(stages) > 1 and given.early != given.last else None
+        early = tuple(float(number) for number in given.early) if len(stages) > 1 and given.early != given.last else None
         return cls(
             id=design_id(stages, last, upgrade, early),
             stages=stages,

@@ -18,7 +18,7 @@ import numpy as np
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.designs.precision import LabelSizes, Precision
 
-__all__ = ["mean_error", "measure_label_sizes", "measure_precision", "standard_error"]
+__all__ = ["measure_label_sizes", "measure_precision", "standard_error"]
 
 
 def measure_precision(
@@ -58,7 +58,7 @@ def measure_precision(
     return Precision(
         rows=_effective_size(all_weight, accepted_weight, count),
         accepted=_effective_size(accepted_weight, right_weight, int(accepted.sum())),
-        cost_error=mean_error(costs, group, weight),
+        cost_error=_mean_error(costs, group, weight),
     )
 
 
@@ -124,10 +124,10 @@ def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:
     return min(float(rows), 1.0 + share * (1.0 - share) / variance) if variance else float(rows)
 
 
-def mean_error(values: Floats, group: Ints, weight: Floats) -> float:
-    """Return the standard error of the weighted mean, from the differences between groups, which are counted from 0."""
+def _mean_error(costs: Floats, group: Ints, weight: Floats) -> float:
+    """Return the standard error of the weighted mean, from the differences between groups."""
     total = float(weight.sum())
-    differences = weight * (values - float((weight * values).sum()) / total)
+    differences = weight * (costs - float((weight * costs).sum()) / total)
     sums = _sum_by_group(group, differences)
     if len(sums) == 1:
         # One group says as much as one row.

@@ -369,17 +369,20 @@ class Requirements(Constraints):
 
 @dataclass(frozen=True, slots=True)
 class MatchEverything:
-    """The requirement to be no worse than one stage of all features, by bounds at the level `sure` on differences of rows.
+    """The requirement to decide at most this share of the items differently from one stage of all features.
 
-    None: by the mean differences themselves.
+    By an upper bound at the level `sure`; None: by the share of the rows itself.
     """
 
+    share: float
     sure: float | None = DEFAULT_SURE
 
     def __post_init__(self) -> None:
-        """Check the level."""
-        if faults := _find_level_faults(self.sure):
-            raise DesignError(f"match_everything: {faults[0]}")
+        """Check both numbers."""
+        faults = [] if is_number(self.share) and 0 < self.share < 1 else [f"{self.share!r} is not a number between 0 and 1"]
+        faults += _find_level_faults(self.sure)
+        if faults:
+            raise DesignError(f"`match_everything`: {'; '.join(faults)}")
 
 
 def _find_level_faults(sure: object) -> list[str]:

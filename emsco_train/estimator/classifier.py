@@ -317,15 +317,15 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         max_cost: float | None = None,
         min_recall: Mapping[Label, float] | None = None,
         min_accuracy_of: Mapping[Label, float] | None = None,
-        match_everything: bool = False,
+        match_everything: float | None = None,
         sure: float | None = DEFAULT_SURE,
     ) -> Design:
         """Choose a design for `use` or `export`: the one that `Front.select` would take, if it also satisfies on other folds.
 
         With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
         thresholds. Designs that satisfy are fitted again for that, which takes some seconds; see "Tuned thresholds" in
-        docs/concepts.md. With `match_everything`, in place of floors: the cheapest that is no less right, and no less often,
-        than one stage of all features, row by row.
+        docs/concepts.md. With `match_everything`, in place of floors: the cheapest that decides at most this share of the items
+        differently from one stage of all features.
 
         Examples
         --------
@@ -346,7 +346,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             min_accuracy_of=min_accuracy_of,
             sure=sure,
         )
-        criteria = SelectionCriteria(wanted, match=MatchEverything(sure) if match_everything else None)
+        criteria = SelectionCriteria(wanted, match=None if match_everything is None else MatchEverything(match_everything, sure))
         asked = criteria.match or criteria.requirements
         return select_tuned_design(self.problem_, self.front_, asked, jobs=resolve_workers(self.n_jobs))
 

@@ -10,10 +10,11 @@ from their mean over other divisions into folds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emsco_runtime.bundle.manifest import LikelyFigures
 from emsco_runtime.support.arrays import Floats, Ints
@@ -24,8 +25,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.other_folds import find_near
-from emsco_train.search.row_outcomes import RowOutcomes, collect_outcomes
+from emsco_train.search.other_folds import find_near, make_design_workbenches
 
 __all__ = ["estimate_likely_figures"]
 
@@ -33,6 +33,23 @@ __all__ = ["estimate_likely_figures"]
 _DRAWS = 100
 # More cells take more memory than they are worth: on many rows a choice flatters little.
 _MAX_CELLS = 2**24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """What each design does with each row [designs, rows], as numbers: sums over rows are then matrix products.
+
+    `answer` is the position of the label that the row gets, -1 for none.
+    """
+
+    accepted: Floats
+    right: Floats
+    cost: Floats
+    answer: NDArray[np.int16]
+
+    def sums(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return accepted rows, right ones and cost of each design, on rows that count so much each."""
+        return self.accepted @ weights, self.right @ weights, self.cost @ weights
 
 
 def estimate_likely_figures(
@@ -59,7 +76,7 @@ def estimate_likely_figures(
     if divisions:
         places = _find_common_rows(divisions)
         rows = rows.take(places[0])
-    outcomes = _mean_outcomes([collect_outcomes(designs, jobs, made) for made in measured_by], places)
+    outcomes = _mean_outcomes([_collect_outcomes(designs, jobs, made) for made in measured_by], places)
     # A stream of its own: the same choice from the same run has the same figures.
     rng = np.random.default_rng((problem.settings.seed, 3))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
@@ -97,13 +114,35 @@ def _find_common_rows(divisions: Sequence[ProblemFitters]) -> list[Ints]:
     return [np.argsort(pool)[np.searchsorted(np.sort(pool), common)] for pool in pools]
 
 
-def _mean_outcomes(found: Sequence[RowOutcomes], places: Sequence[Ints]) -> RowOutcomes:
+def _mean_outcomes(found: Sequence[_Outcomes], places: Sequence[Ints]) -> _Outcomes:
     """Return the mean over divisions, row by row, of the rows at these places of each; labels are those of the first."""
     accepted, right, cost = (
         np.mean([one[:, place] for one, place in zip(figures, places, strict=True)], axis=0)
         for figures in zip(*((one.accepted, one.right, one.cost) for one in found), strict=True)
     )
-    return RowOutcomes(accepted, right, cost, found[0].answer[:, places[0]])
+    return _Outcomes(accepted, right, cost, found[0].answer[:, places[0]])
+
+
+def _collect_outcomes(designs: Sequence[Design], jobs: int, fitters: ProblemFitters) -> _Outcomes:
+    problem = fitters.problem
+    shape = (len(designs), len(problem.validation))
+    accepted, right, cost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    answers, target = np.zeros(shape, dtype=np.int16), problem.validation.target
+    for bench in make_design_workbenches(designs, jobs, fitters):
+        for place, level in enumerate(bench.thresholds):
+            evaluator = bench.evaluator(place)
+            kind = (bench.problem.upgrade, level)
+            own = [index for index, design in enumerate(designs) if (design.upgrade, design.stage_thresholds) == kind]
+            population = np.array([designs[index].chromosome for index in own], dtype=np.int8)
+            # Fits all sets at once, which is quicker than one design after the other.
+            evaluator.exits(population)
+            for index, chromosome in zip(own, population, strict=True):
+                exit_stage, answers[index] = evaluator.row_exits(chromosome, target)
+                accepted[index], right[index] = exit_stage >= 0, answers[index] == target
+                costs = [stage.total for stage in problem.meter.stage_costs(designs[index].stages)]
+                # A rejected row, at stage -1, has paid for the last stage.
+                cost[index] = np.array(costs)[exit_stage]
+    return _Outcomes(accepted, right, cost, answers)
 
 
 def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints:
@@ -115,7 +154,7 @@ def _draw_rows(rows: int, groups: Ints | None, rng: np.random.Generator) -> Ints
 
 
 def _choose_again(
-    designs: Sequence[Design], outcomes: RowOutcomes, weights: Floats, requirements: Requirements, full_cost: float
+    designs: Sequence[Design], outcomes: _Outcomes, weights: Floats, requirements: Requirements, full_cost: float
 ) -> int | None:
     """Return the position of the design that is chosen where rows count so much each; None: no design satisfies."""
     total = weights.sum()

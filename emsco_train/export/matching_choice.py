@@ -1,51 +1,89 @@
-"""The choice of a design that matches everything at once: no less right, and no less often, than one stage of all features.
+"""The choice of a design that decides as everything at once does, which is one stage of all features, in all but few rows.
 
-How much can be saved without losing anything? Floors cannot say: the figures of everything at once are as uncertain as those
-of a design, and the cheapest design above them is the luckiest. But both decide the same rows, and most of these alike. So their
-differences are compared row by row: what both owe to the rows is in neither. A design matches if it is at least as good by
-one-sided bounds on the mean of the differences, and the cheapest that does is taken; at worst, that is everything at once.
+How much can be saved without losing anything? Floors cannot say: the figures of everything at once are as uncertain as those of
+a design, and the cheapest design above them is the luckiest of many. But how often the two decide differently can be counted
+without a label, and so without that luck: a design that differs in at most half a percent of the items cannot be worse by more.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.support.arrays import Ints, Mask
+from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
+from emsco_train.data.stage_settings import Upgrade
+from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
-from emsco_train.designs.effective_size import mean_error
+from emsco_train.designs.effective_size import measure_precision
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything
+from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.ladder import ladder_designs
+from emsco_train.search.ladder import ladder_populations
 from emsco_train.search.other_folds import make_design_workbenches
-from emsco_train.search.row_outcomes import collect_outcomes
 from emsco_train.search.scoring.objectives import Objectives
+from emsco_train.search.workbench import Workbench
+from emsco_train.support.binomial import upper_bound
 
-__all__ = ["MatchingDesign", "find_matching_design"]
+__all__ = ["EverythingAtOnce", "MatchingDesign", "evaluate_everything", "find_matching_design"]
 
-# Cells of designs and rows that are held at a time.
-_MAX_CELLS = 2**23
+# Designs that differ in more than this many times the share that is allowed are not looked at.
+_NEAR = 4.0
+# A wrong answer costs at most as much as this many right ones are worth.
+_MOST_ODDS = 1e4
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingDesign:
-    """The cheapest design that matches everything at once, which is the second one."""
+    """The cheapest design that matches everything at once, the latter, and the share of rows that they decide differently."""
 
     design: Design
     everything: Design
+    different: float
 
-    def describe(self, split: str) -> str:
+    def describe(self, match: MatchEverything, split: str) -> str:
         """Return why the design was chosen; `split` names the rows that were compared."""
-        if self.design is self.everything:
-            return f"nothing cheaper matches everything at once on {split} rows, row by row"
-        share = 100 * self.design.cost / self.everything.cost
-        return f"the cheapest that matches everything at once on {split} rows, row by row, for {share:.3g} % of its cost"
+        whole = self.everything
+        figures = f"coverage {whole.coverage:.4g}, accuracy {whole.accuracy:.4g}, cost {whole.cost:.6g}"
+        kind = f"{whole.upgrade} stages, " if whole.upgrade else ""
+        return (
+            f"the cheapest that decides at most {100 * match.share:g} % of the items differently from everything at once "
+            f"({kind}threshold {whole.threshold_text}: {figures}); {100 * self.different:.3g} % of the {split} rows, for "
+            f"{100 * self.design.cost / whole.cost:.3g} % of its cost"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EverythingAtOnce:
+    """One stage of all features, and the position of the label that each row gets from it; -1 for none."""
+
+    design: Design
+    answers: Ints
+    rows: Split
+
+    def measure(self, answers: Ints, sure: float | None) -> tuple[float, float]:
+        """Return the share of rows whose answers are others, and its upper bound at the level `sure`."""
+        differs: Mask = answers != self.answers
+        share = float(np.average(differs, weights=self.rows.weights))
+        if sure is None:
+            return share, share
+        # How many rows say as much, where they come in groups or have weights.
+        precision = measure_precision(differs, differs, np.zeros(len(differs)), self.rows.groups, self.rows.weights)
+        return share, upper_bound(share * precision.rows, precision.rows, sure)
+
+    def may_match(self, objectives: Objectives, share: float) -> Mask:
+        """Return which designs can match at all: cheaper ones whose answers, and right ones, are as many but for the share."""
+        answered, right = objectives.accepted, objectives.right
+        own = self.design.counts
+        apart = [
+            np.abs(found - expected) <= share * own.total for found, expected in ((answered, own.accepted), (right, own.right))
+        ]
+        return np.asarray(np.logical_and.reduce(apart) & (objectives.mean_cost < self.design.cost))
 
 
 def find_matching_design(
@@ -53,63 +91,104 @@ def find_matching_design(
 ) -> MatchingDesign:
     """Return the cheapest design, of those of a front at all thresholds of the ladder, that matches everything at once.
 
-    That is one stage of all features at the problem's thresholds, of the kind that the front was upgraded to if it was.
     `fitters` are those of the problem, if they were made before.
+
+    Raises
+    ------
+    SelectionError
+        If no design that costs less matches, or if everything at once accepts nothing.
     """
     made = fitters or ProblemFitters(problem)
-    everything = _measure_everything(problem, front, jobs, made)
-
-    def is_hopeful(objectives: Objectives) -> Mask:
-        # By the figures, which bounds are never better than.
-        no_worse = (objectives.coverage >= everything.coverage) & (objectives.accuracy >= everything.accuracy)
-        return np.asarray(no_worse & (objectives.mean_cost < everything.cost))
-
-    found = itertools.chain(front, ladder_designs(problem, front, is_hopeful, jobs=jobs, fitters=made))
-    cheaper = [
-        design
-        for design in found
-        if design.cost < everything.cost and design.coverage >= everything.coverage and design.accuracy >= everything.accuracy
-    ]
-    cheaper.sort(key=lambda design: (design.cost, -design.accuracy, -design.coverage, design.id))
-    deviations = 0.0 if match.sure is None else NormalDist().inv_cdf(match.sure)
-    step = max(1, _MAX_CELLS // len(problem.validation) - 1)
-    for start in range(0, len(cheaper), step):
-        part = cheaper[start : start + step]
-        matching = _match(problem, everything, part, deviations, jobs, made)
-        if matching:
-            return MatchingDesign(matching[0], everything)
-    return MatchingDesign(everything, everything)
-
-
-def _measure_everything(problem: Problem, front: Front, jobs: int, fitters: ProblemFitters) -> Design:
-    upgrade = next((design.upgrade for design in front if design.upgrade is not None), None)
-    outline = Design.of(
-        (0,) * len(problem.names), problem.names, problem.thresholds, coverage=0.0, accuracy=0.0, cost=0.0, upgrade=upgrade
-    )
-    [bench] = make_design_workbenches([outline], jobs, fitters)
-    return bench.designs(np.zeros((1, len(problem.names)), dtype=np.int8), [1])[0]
-
-
-def _match(
-    problem: Problem, everything: Design, designs: Sequence[Design], deviations: float, jobs: int, fitters: ProblemFitters
-) -> list[Design]:
-    """Return those designs whose differences from everything at once are, by bounds at so many deviations, not below 0."""
-    outcomes = collect_outcomes([everything, *designs], jobs, fitters)
-    rows = problem.validation
-    group = np.arange(len(rows)) if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
-    weight = np.ones(len(rows)) if rows.weights is None else rows.weights
-    # What an answer is worth where those of everything at once are worth nothing on average: right ones more, wrong ones less.
-    value = outcomes.right - everything.accuracy * outcomes.accepted
-    return [
-        design
-        for design, gained, answered in zip(
-            designs, value[1:] - value[0], outcomes.accepted[1:] - outcomes.accepted[0], strict=True
+    reference = evaluate_everything(problem, front, jobs=jobs, fitters=made)
+    everything = reference.design
+    if not everything.coverage:
+        raise SelectionError(
+            f"everything at once accepts no row at threshold {everything.threshold_text}, so that there is nothing to match. "
+            "Search with a lower threshold, or ask for floors"
         )
-        if all(_is_at_least_zero(differences, group, weight, deviations) for differences in (gained, answered))
-    ]
+    best: _Compared | None = None
+    nearest: _Compared | None = None
+    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=made):
+        for found in _compare(reference, match, bench, place, population):
+            if found.bound <= match.share and (best is None or found.cost < best.cost):
+                best = found
+            if nearest is None or found.bound < nearest.bound:
+                nearest = found
+    if best is None:
+        raise _no_match(reference, match, nearest)
+    return MatchingDesign(best.make(), everything, best.share)
 
 
-def _is_at_least_zero(differences: Floats, group: Ints, weight: Floats, deviations: float) -> bool:
-    """Return whether the mean of some differences is at least 0, by a bound so many standard deviations below it."""
-    mean = float((weight * differences).sum()) / float(weight.sum())
-    return mean >= deviations * mean_error(differences, group, weight)
+def evaluate_everything(
+    problem: Problem, front: Front, *, jobs: int = 1, fitters: ProblemFitters | None = None
+) -> EverythingAtOnce:
+    """Return one stage of all features at the problem's thresholds.
+
+    Where the front has upgraded designs, it is of the kind of stages whose answers are worth more.
+    """
+    made = fitters or ProblemFitters(problem)
+    kinds = dict.fromkeys([None, *(design.upgrade for design in front)])
+    return max((_evaluate_kind(problem, upgrade, jobs, made) for upgrade in kinds), key=_value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compared:
+    """A design, in the workbench that can make it, its cost, and how much of the rows it decides differently."""
+
+    bench: Workbench
+    place: int
+    chromosome: Population
+    cost: float
+    share: float
+    bound: float
+
+    def make(self) -> Design:
+        return self.bench.designs(self.chromosome, [1], self.place)[0]
+
+
+def _compare(
+    reference: EverythingAtOnce, match: MatchEverything, bench: Workbench, place: int, population: Population
+) -> Iterator[_Compared]:
+    """Yield those designs that may match, or are not far from it, the cheapest first; after one that does, no other."""
+    evaluator = bench.evaluator(place)
+    objectives = evaluator(population)
+    cost = objectives.mean_cost
+    near = np.flatnonzero(reference.may_match(objectives, _NEAR * match.share))
+    for index in near[np.argsort(cost[near], kind="stable")].tolist():
+        _, answers = evaluator.row_exits(population[index], reference.rows.target)
+        found = _Compared(bench, place, population[[index]], float(cost[index]), *reference.measure(answers, match.sure))
+        yield found
+        if found.bound <= match.share:
+            return
+
+
+def _no_match(reference: EverythingAtOnce, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
+    everything = reference.design
+    asked = f"no design that costs less decides at most {100 * match.share:g} % of the items differently from everything at once"
+    if nearest is None:
+        return SelectionError(f"{asked} (threshold {everything.threshold_text}), and none is near. Allow more, or ask for floors")
+    design = nearest.make()
+    level = "" if match.sure is None else f", by a bound at `sure={match.sure}` {100 * nearest.bound:.3g} %"
+    rows = reference.rows
+    return SelectionError(
+        f"{asked} (threshold {everything.threshold_text}); nearest is {design.id}, which differs in "
+        f"{100 * nearest.share:.3g} % of {pluralize(len(rows), f'{rows.name} row')}{level}, at cost {design.cost:.6g} "
+        f"in place of {everything.cost:.6g}. Allow more, give more rows, or ask for floors",
+        design.id,
+    )
+
+
+def _evaluate_kind(problem: Problem, upgrade: Upgrade | None, jobs: int, fitters: ProblemFitters) -> EverythingAtOnce:
+    names = problem.names
+    outline = Design.of((0,) * len(names), names, problem.thresholds, coverage=0.0, accuracy=0.0, cost=0.0, upgrade=upgrade)
+    [bench] = make_design_workbenches([outline], jobs, fitters)
+    one_stage = np.zeros((1, len(names)), dtype=np.int8)
+    rows = bench.problem.validation
+    return EverythingAtOnce(bench.designs(one_stage, [1])[0], bench.evaluator().row_exits(one_stage[0], rows.target)[1], rows)
+
+
+def _value(reference: EverythingAtOnce) -> float:
+    """Return what the answers are worth, where a threshold says how many right ones are lost again with a wrong one."""
+    odds = [min(_MOST_ODDS, number / (1.0 - number)) if number < 1.0 else _MOST_ODDS for number in reference.design.thresholds]
+    counts = reference.design.labels
+    return float(sum(one.right - odd * (one.accepted_as - one.right) for one, odd in zip(counts, odds, strict=True)))

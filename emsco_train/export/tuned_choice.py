@@ -83,7 +83,7 @@ def _choose_matching_design(
 ) -> Choice:
     found = find_matching_design(problem, front, match, jobs=jobs, fitters=fitters)
     certificate = certify_design(problem, found.design, criteria.promise.confidence, ledger, fitters=fitters)
-    return Choice(found.design, found.describe(problem.validation.name), certificate)
+    return Choice(found.design, found.describe(match, problem.validation.name), certificate)
 
 
 def select_tuned_design(problem: Problem, front: Front, requirements: Requirements | MatchEverything, *, jobs: int = 1) -> Design:

@@ -57,7 +57,7 @@ class SelectionCriteria:
     tune_thresholds
         Whether designs may be taken at other thresholds than those of the search, where that is safe.
     match
-        That it is no worse than everything at once; instead of all other criteria.
+        That it decides nearly always as everything at once does; instead of all other criteria.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
@@ -72,7 +72,7 @@ class SelectionCriteria:
         if self.design is not None and is_limited:
             raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
         if self.match is not None and (is_limited or self.design is not None):
-            raise DesignError("`match_everything` chooses by itself: leave out floors, caps, `design` and `max_error`")
+            raise DesignError("`match_everything` chooses by itself: leave out all other criteria")
 
     @classmethod
     def of(

@@ -57,7 +57,7 @@ def export_run(
     min_accuracy_of: Mapping[Label, float] | None = None,
     sure: float | None = DEFAULT_SURE,
     design: str | None = None,
-    match_everything: bool = False,
+    match_everything: float | None = None,
     max_error: float | None = None,
     max_error_of: Mapping[Label, float] | None = None,
     confidence: float = 0.95,
@@ -84,8 +84,8 @@ def export_run(
     design
         An id of the front, or "fittest", in place of other criteria.
     match_everything
-        Take the cheapest design that is no less right, and no less often, than one stage of all features: the two are compared
-        row by row, by bounds at the level `sure` on the differences. In place of other criteria.
+        Take the cheapest design that decides at most this share of the items differently from one stage of all features, by an
+        upper bound at the level `sure`. In place of other criteria.
     max_error, confidence
         Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     max_error_of
@@ -111,7 +111,7 @@ def export_run(
         max_error=max_error,
         max_error_of=max_error_of,
         confidence=confidence,
-        match=MatchEverything(sure) if match_everything else None,
+        match=None if match_everything is None else MatchEverything(match_everything, sure),
     )
     return export_open_run(open_run(run, data), out, criteria, name=name, version=version, force=force)
 

@@ -15,28 +15,25 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Mask
+from emsco_runtime.bundle.manifest import Label
+from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.problem import Problem
 from emsco_train.data.thresholds import StageThresholds
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
+from emsco_train.designs.label_floors import LabelFloor
 from emsco_train.designs.selection import Requirements
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.pareto import first_minima, objective_points
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.scoring.bit_cache import MIN_SETS
-from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["KeepDesigns", "ladder_designs", "ladder_front", "ladder_thresholds", "make_workbenches"]
-
-# Tells of the objectives of some designs which of them are wanted.
-KeepDesigns: TypeAlias = Callable[[Objectives], Mask]
+__all__ = ["ladder_front", "ladder_populations", "ladder_thresholds", "make_workbenches"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
@@ -116,87 +113,100 @@ def ladder_front(
         return front
     wanted = requirements or Requirements()
     rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
-    # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
-    keep = None if wanted.label_floors else _find_undominated
-    tuned = list(ladder_designs(problem, front, keep, rare=rare, jobs=jobs, fitters=fitters))
+    made = fitters or ProblemFitters(problem)
+    tuned = [design for rungs in _find_rungs(front, rare, jobs, made) for design in rungs.tune(wanted)]
     return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
 
 
-def ladder_designs(
-    problem: Problem,
-    front: Front,
-    keep: KeepDesigns | None,
-    *,
-    rare: Sequence[int] = (),
-    jobs: int = 1,
-    fitters: ProblemFitters | None = None,
-) -> Iterator[Design]:
-    """Yield the designs of a front at all thresholds of the ladder but their own; of each kind of stages those that `keep` keeps.
+def ladder_populations(
+    problem: Problem, front: Front, *, jobs: int = 1, fitters: ProblemFitters | None = None
+) -> Iterator[tuple[Workbench, int, Population]]:
+    """Yield the designs of a front at all thresholds of the ladder, their own included: a workbench, and the position there.
 
-    `rare` are the positions of labels whose thresholds are shifted by themselves, too; without `keep`, all designs are made, with
-    how much rows say about each label. `fitters` are those of the problem, if they were made before.
+    `fitters` are those of the problem, if they were made before.
     """
-    made = fitters or ProblemFitters(problem)
+    for rungs in _find_rungs(front, (), jobs, fitters or ProblemFitters(problem)):
+        yield from rungs.populations(rungs.places(()))
+
+
+def _find_rungs(front: Front, rare: Sequence[int], jobs: int, fitters: ProblemFitters) -> Iterator[_Rungs]:
+    """Yield the rungs of the designs of each kind."""
     levels = _add_early({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
     for upgrade in dict.fromkeys(design.upgrade for design in front):
-        own = [design for design in front if design.upgrade == upgrade]
-        yield from _tune(own, levels, keep, jobs, made.upgraded(upgrade))
+        yield _Rungs([design for design in front if design.upgrade == upgrade], levels, jobs, fitters.upgraded(upgrade))
 
 
-def _tune(
-    designs: Sequence[Design], levels: Sequence[StageThresholds], keep: KeepDesigns | None, jobs: int, fitters: ProblemFitters
-) -> Iterator[Design]:
-    """Yield designs of one kind at all levels that they are not known at."""
-    problem, known = fitters.problem, {(design.chromosome, design.stage_thresholds) for design in designs}
-    population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
-    places = _places(population, levels, known)
-    sets = len(distinct_sets(population))
-    benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, problem, levels, sets, jobs, fitters)
-    if len(_distinct_levels(levels)) * sets * _set_bytes(problem) <= _MAX_BYTES:
-        # All at once, so that no set is scored twice.
-        benches = partial(iter, list(benches()))
-    if keep is not None:
-        places = _kept_places(benches(), population, places, keep)
-    for bench, place, chosen in _level_designs(benches(), population, places):
-        yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=keep is None)
+class _Rungs:
+    """Designs of one kind of stages, and the thresholds of a ladder, each with the workbench that has its bits."""
+
+    def __init__(self, designs: Sequence[Design], levels: Sequence[StageThresholds], jobs: int, fitters: ProblemFitters) -> None:
+        self._problem = fitters.problem
+        self._designs = designs
+        self._levels = levels
+        self._population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
+        sets = len(distinct_sets(self._population))
+        self._benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, self._problem, levels, sets, jobs, fitters)
+        if len(_distinct_levels(levels)) * sets * _set_bytes(self._problem) <= _MAX_BYTES:
+            # All at once, so that no set is scored twice.
+            self._benches = partial(iter, list(self._benches()))
+
+    def tune(self, wanted: Requirements) -> Iterator[Design]:
+        """Yield the designs at all levels that they are not known at, without those that others dominate."""
+        known = {(design.chromosome, design.stage_thresholds) for design in self._designs}
+        # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
+        places = self._undominated_places(self.places(known), wanted)
+        for bench, place, chosen in self.populations(places):
+            yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
+
+    def places(self, known: Collection[tuple[tuple[int, ...], StageThresholds]]) -> dict[StageThresholds, list[int]]:
+        """Return the positions of the designs to try at each of the thresholds: all that are not known there."""
+        # A design of one stage has none before the last.
+        return {
+            level: [
+                place
+                for place, genes in enumerate(map(tuple, self._population.tolist()))
+                if (genes, level) not in known and (max(genes) > 0 or level.early == level.last)
+            ]
+            for level in self._levels
+        }
+
+    def populations(self, places: Mapping[StageThresholds, list[int]]) -> Iterator[tuple[Workbench, int, Population]]:
+        """Yield, for each of the thresholds, its workbench, its position there, and the designs to try."""
+        for bench in self._benches():
+            for position, level in enumerate(bench.thresholds):
+                if places[level]:
+                    yield bench, position, self._population[places[level]]
+
+    def _undominated_places(
+        self, places: Mapping[StageThresholds, list[int]], wanted: Requirements
+    ) -> dict[StageThresholds, list[int]]:
+        """Return the positions of the designs at each of the thresholds that none at any of these dominates."""
+        labels, found, shares = self._problem.labels, [], []
+        for bench, place, chosen in self.populations(places):
+            evaluator = bench.evaluator(place)
+            found.append(evaluator(chosen))
+            if wanted.label_floors:
+                answers = evaluator.answers(chosen, len(labels))
+                shares.append(_floored_shares(wanted.label_floors, labels, answers, bench.label_rows))
+        if not found:
+            return {level: [] for level in places}
+        points = objective_points(found[0].join(found[1:]))
+        if shares:
+            points = np.hstack([points, -np.concatenate(shares)])
+        kept = iter(first_minima(points).tolist())
+        return {level: [place for place in chosen if next(kept)] for level, chosen in places.items()}
 
 
-def _places(
-    population: Population, levels: Sequence[StageThresholds], known: Collection[tuple[tuple[int, ...], StageThresholds]]
-) -> dict[StageThresholds, list[int]]:
-    """Return the positions of the designs to try at each of the thresholds: all that are not known there."""
-    # A design of one stage has none before the last.
-    return {
-        level: [
-            place
-            for place, genes in enumerate(map(tuple, population.tolist()))
-            if (genes, level) not in known and (max(genes) > 0 or level.early == level.last)
-        ]
-        for level in levels
-    }
-
-
-def _kept_places(
-    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]], keep: KeepDesigns
-) -> dict[StageThresholds, list[int]]:
-    """Return the positions of the designs at each of the thresholds that are kept, of all of them together."""
-    found = [bench.evaluator(place)(chosen) for bench, place, chosen in _level_designs(benches, population, places)]
-    kept = iter(keep(found[0].join(found[1:])).tolist() if found else [])
-    return {level: [place for place in chosen if next(kept)] for level, chosen in places.items()}
-
-
-def _find_undominated(objectives: Objectives) -> Mask:
-    return first_minima(objective_points(objectives))
-
-
-def _level_designs(
-    benches: Iterable[Workbench], population: Population, places: Mapping[StageThresholds, list[int]]
-) -> Iterator[tuple[Workbench, int, Population]]:
-    """Yield, for each of the thresholds, its workbench, its position there, and the designs to try."""
-    for bench in benches:
-        for position, level in enumerate(bench.thresholds):
-            if places[level]:
-                yield bench, position, population[places[level]]
+def _floored_shares(floors: Sequence[LabelFloor], labels: Sequence[Label], answers: Ints, label_rows: Sequence[int]) -> Floats:
+    """Return the figures of labels that have a floor [designs, floors], of answers as `DesignEvaluator.answers` counts them."""
+    _, accepted_as, right = np.moveaxis(answers, 1, 0)
+    names = [str(label) for label in labels]
+    columns = []
+    for floor in floors:
+        place = names.index(str(floor.label))
+        of = label_rows[place] if floor.figure == "recall" else accepted_as[:, place]
+        columns.append(right[:, place] / np.maximum(1, of))
+    return np.column_stack(columns)
 
 
 def _shift(threshold: float, step: float) -> float:

@@ -91,17 +91,18 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
     assert "the most accurate with cost <= 9" in shown
 
 
-def test_no_worse_than_everything_at_once(run: Path, tmp_path: Path) -> None:
-    """The cheapest design that matches one stage of all features, with its share of the cost; floors next to it are refused."""
-    shown, manifest = export(run, tmp_path / "match", "--match-everything", "--sure", "none")
-    share = re.search(r"the cheapest that matches everything at once on validation rows, row by row, for (\S+) % of", shown)
-    assert share is not None
-    assert 0 < float(share[1]) < 100
+def test_matching_everything_at_once(run: Path, tmp_path: Path) -> None:
+    """The cheapest design that decides nearly as one stage of all features; floors next to it, and no share, are refused."""
+    shown, manifest = export(run, tmp_path / "match", "--match-everything", "0.1", "--sure", "none")
+    assert "the cheapest that decides at most 10 % of the items differently from everything at once (threshold" in shown
     opened = open_run(run)
-    design = find_matching_design(opened.problem, opened.front, MatchEverything(None)).design
-    assert design_id_of(manifest) == design.id
-    message = run_expecting_error(2, "emsco-export", run, "--out", tmp_path / "no", "--match-everything", "--min-coverage", "0.5")
-    assert "--match-everything chooses by itself: leave out floors, caps, --design and --max-error" in message
+    found = find_matching_design(opened.problem, opened.front, MatchEverything(0.1, None))
+    assert design_id_of(manifest) == found.design.id
+    command = ["emsco-export", run, "--out", tmp_path / "no", "--match-everything"]
+    message = run_expecting_error(2, *command, "0.1", "--min-coverage", "0.5")
+    assert "--match-everything chooses by itself: leave out all other criteria" in message
+    assert "--match-everything: 1.5 is not a number between 0 and 1" in run_expecting_error(2, *command, "1.5")
+    assert "no design that costs less decides at most 0.01 % of the items" in run_expecting_error(1, *command, "0.0001")
 
 
 def test_floors_on_labels(run: Path, tmp_path: Path) -> None:

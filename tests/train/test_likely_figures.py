@@ -13,7 +13,6 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.export import likely_figures
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.models.evaluation import evaluate_validation
-from emsco_train.search.row_outcomes import RowOutcomes
 from emsco_train.search.searches import evolve, run_search
 from emsco_train.search.settings import Settings
 
@@ -55,7 +54,7 @@ def test_they_are_free_of_the_luck_of_the_choice() -> None:
         accepted = rng.random((40, POOL)) < 0.5
         right = accepted & (rng.random((40, POOL)) < 0.7)
         accuracy = right.sum(axis=1) / accepted.sum(axis=1)
-        outcomes = RowOutcomes(
+        outcomes = likely_figures._Outcomes(
             accepted.astype(float), right.astype(float), np.ones((40, POOL)), np.zeros((40, POOL), dtype=np.int16)
         )
         # Forty different thresholds make them forty designs.
@@ -64,7 +63,7 @@ def test_they_are_free_of_the_luck_of_the_choice() -> None:
             for place in range(40)
         ]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(likely_figures, "collect_outcomes", lambda *_, outcomes=outcomes: outcomes)
+            patch.setattr(likely_figures, "_collect_outcomes", lambda *_, outcomes=outcomes: outcomes)
             likely = estimate_likely_figures(problem, Front(designs, full_cost=6.0, offset=0.0), asked)
         assert likely is not None
         assert (likely.coverage, likely.cost) == (pytest.approx(0.5, abs=0.1), 1.0)

@@ -16,7 +16,7 @@ from emsco_train.data.splits import Shares, Splits
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
-from emsco_train.export.likely_figures import _find_common_rows, _mean_outcomes, estimate_likely_figures
+from emsco_train.export.likely_figures import _collect_outcomes, _find_common_rows, _mean_outcomes, estimate_likely_figures
 from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
@@ -25,7 +25,6 @@ from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.search import other_folds
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.other_folds import find_near, measure_on_other_folds
-from emsco_train.search.row_outcomes import collect_outcomes
 from emsco_train.search.searches import run_search
 from emsco_train.search.settings import Settings
 
@@ -184,7 +183,7 @@ def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Fr
     """Likely figures take the mean row by row: each division has the rows in an order of its own."""
     measured = measure_on_other_folds(problem, front, ASKED)
     near = find_near(front, ASKED)[:5]
-    outcomes = [collect_outcomes(near, 1, division) for division in measured.divisions]
+    outcomes = [_collect_outcomes(near, 1, division) for division in measured.divisions]
     mean = _mean_outcomes(outcomes, _find_common_rows(measured.divisions))
     for place, design in enumerate(near):
         by_row: Floats = np.zeros(POOL)

@@ -88,7 +88,7 @@ def test_verdicts_on_wishes(paper: Any) -> None:
             row("pima", run, "LightGBM", 0.9, 0.0, 0.95, 0.5, 1.0),
             row("pima", run, "EMSCO", 0.8, 0.5, 0.86, 0.91 + shift, 0.3 + shift),
             row("pima", run, "EMSCO", 0.9, 0.5, 0.94, 0.50 + shift, 0.3 + shift),
-            row("pima", run, "EMSCO, matching", 0.8, 0.0, 0.85, 0.90 + shift, 0.4),
+            row("pima", run, "EMSCO, matching", 0.8, 0.25, 0.85, 0.90 + shift, 0.4),
         ]
     # Granted in one run only.
     rows.append(row("pima", 0, "EMSCO", 0.99, 0.5, 0.99, 0.1, 0.3))
@@ -98,5 +98,5 @@ def test_verdicts_on_wishes(paper: Any) -> None:
     # The 95 % margin of three values 0.01 apart is 4.303 * 0.01 / sqrt(3) = 0.0248.
     best = "0.8 for at most 0.5: 1.00 ± 0.00 / 2.00 ± 2.48 / 0.31 at 0.7"
     assert f"| pima | LightGBM | 3 | 2 | 1 | 1 | +0.00 | +1.50 | 0.31 | {best} |" in text
-    matched = "0.8: 0.00 ± 0.00 / 1.00 ± 2.48 / 0.40 at 0.7"
+    matched = "0.8 but for 0.25: 0.00 ± 0.00 / 1.00 ± 2.48 / 0.40 at 0.7"
     assert f"| pima | LightGBM | 3 | 1 | 1 | 0 | +0.00 | +1.00 | 0.40 | {matched} |" in text
