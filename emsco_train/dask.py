@@ -11,8 +11,8 @@ from emsco_train.costs.cost_model import Costs
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.stage_settings import ClassWeight, StageKind
 from emsco_train.data.thresholds import Threshold
-from emsco_train.distributed.problem import PartitionedProblem, ProblemOptions
-from emsco_train.distributed.reading import Columns, FramePart
+from emsco_train.distributed.part_reading import FramePart, PartitionColumns
+from emsco_train.distributed.partitioned_problem import PartitionedProblem, ProblemOptions
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import check_seed, is_number
 
@@ -96,7 +96,7 @@ def make_problem(
     names = tuple(name for name in given if name not in (label, split, *keys))
     if len(names) < 2:
         raise DataError(f"the frame has {len(names)} columns besides {label!r}: a search needs two features or more")
-    columns = Columns(names, label, split, keys, float(validation), check_seed(seed), dict(features or {}))
+    columns = PartitionColumns(names, label, split, keys, float(validation), check_seed(seed), dict(features or {}))
     options = ProblemOptions(costs, threshold, class_weight, C, stages, increasing, decreasing)
     used, close = _find_client(client)
     wanted = [*names, *keys, *([] if split is None else [split]), label]

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "emsco_train.baselines.bill": "Bill",
         "emsco_train.baselines.boosted": "BoostedTrees CostEffectiveTrees",
-        "emsco_train.baselines.classifier": "BaselineClassifier",
+        "emsco_train.baselines.baseline_classifier": "BaselineClassifier",
         "emsco_train.baselines.cost_ordered": "CostOrdered",
         "emsco_train.baselines.cost_sensitive_tree": "CostSensitiveTree",
         "emsco_train.baselines.greedy_miser": "GreedyMiser",

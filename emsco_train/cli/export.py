@@ -94,7 +94,7 @@ def _parser() -> OneLineParser:
 def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
-    from emsco_train.cli.label_numbers import parse_floors, parse_numbers  # noqa: PLC0415
+    from emsco_train.cli.label_options import parse_floors, parse_numbers  # noqa: PLC0415
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.designs.selection import MatchEverything, Requirements  # noqa: PLC0415
     from emsco_train.export.manifest_draft import check_bundle_name  # noqa: PLC0415

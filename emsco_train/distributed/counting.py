@@ -41,7 +41,7 @@ class _Designs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Chains:
+class _PartChains:
     """Chains to splice, of the sets of `designs.models`."""
 
     designs: _Designs
@@ -94,7 +94,7 @@ class PartitionedEvaluator(DesignEvaluator):
         designs = _Designs(everything, self._fit(sets), self._thresholds, self._threshold, self.units, 0)
         for start in range(0, len(chains), step):
             part = tuple(chains[start : start + step])
-            figures = self._partitions.total(_count_splices, _Chains(designs, part, max_stages, keep_all)).arrays[0]
+            figures = self._partitions.total(_count_splices, _PartChains(designs, part, max_stages, keep_all)).arrays[0]
             begin = 0
             for chain in part:
                 splices = _list_splices(chain, sets, self.units, max_stages, keep_all=keep_all)
@@ -122,7 +122,7 @@ def _count_answers(part: PartRows, designs: _Designs) -> Sums:
     return Sums((designs.evaluator(part).answers(designs.population, designs.labels),))
 
 
-def _count_splices(part: PartRows, asked: _Chains) -> Sums:
+def _count_splices(part: PartRows, asked: _PartChains) -> Sums:
     sets, units = asked.designs.models.sets, asked.designs.units
     if not len(part.target):
         counts = [len(_list_splices(chain, sets, units, asked.max_stages, keep_all=asked.keep_all)) for chain in asked.chains]

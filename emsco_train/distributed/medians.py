@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emsco_runtime.support.arrays import Floats, Ints
+from emsco_train.distributed.part_reading import CodedRows
 from emsco_train.distributed.partitions import Partitions, Sums
-from emsco_train.distributed.reading import CodedRows
 
 __all__ = ["find_medians"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.distributed.reading import CodedRows
+from emsco_train.distributed.part_reading import CodedRows
 from emsco_train.models.borderline import ThresholdLevels, settle_top_labels
 from emsco_train.models.fitted_set import FittedSet
 from emsco_train.models.logistic.loss import TrainingRows

@@ -15,8 +15,8 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.encoder import BlockEncoder, make_block
 from emsco_train.data.features import FeatureOptions, with_fallback
 from emsco_train.distributed.medians import find_medians
+from emsco_train.distributed.part_reading import CodedRows
 from emsco_train.distributed.partitions import Partitions, Sums
-from emsco_train.distributed.reading import CodedRows
 from emsco_train.errors import DataError
 
 __all__ = ["LearntColumns", "find_reach", "learn_columns"]

@@ -9,7 +9,7 @@ from emsco_train.errors import DesignError
 from emsco_train.report.page import render_page
 from emsco_train.report.report_data import read_report_data
 from emsco_train.runs.folder import REPORT_NAME, is_report
-from emsco_train.runs.ledger import LEDGER_NAME
+from emsco_train.runs.ledger_file import LEDGER_NAME
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase
 from emsco_train.support.text_files import write_text
 

@@ -16,7 +16,7 @@ from emsco_train.export.tuned_choice import choose_tuned_design
 from emsco_train.guarantee.choice import Choice, SelectionCriteria
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_fitted_design
-from emsco_train.runs.ledger import RunLedger
+from emsco_train.runs.ledger_file import RunLedger
 from emsco_train.runs.opening import OpenRun, open_run
 from emsco_train.support.numbers import worker_count
 from emsco_train.support.phases import OnPhase, Phase, ignore_phase

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from emsco_train.errors import DataError, DesignError
-from emsco_train.runs.begun_request import REQUEST_NAME
 from emsco_train.runs.folder_lock import LOCK_NAME, FolderLock, FolderLockedError
 from emsco_train.runs.run_file import RunFile
+from emsco_train.runs.saved_request import REQUEST_NAME
 
 __all__ = ["REPORT_MARK", "REPORT_NAME", "RunFolder", "is_report"]
 

@@ -14,17 +14,17 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DesignError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.runs.begun_request import BegunRequest
 from emsco_train.runs.calibration_file import CalibrationFile
 from emsco_train.runs.curves_file import CURVES_NAME, CurvesFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
 from emsco_train.runs.front_measurement import MeasuredDesign, measure_designs
 from emsco_train.runs.labels_file import LabelsFile
-from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
+from emsco_train.runs.ledger_file import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.preparation import PreparedRun, resolve_settings
 from emsco_train.runs.run_file import RunFile
 from emsco_train.runs.run_record import TimedOutcome, format_splits_csv, make_run_record
+from emsco_train.runs.saved_request import SavedRequest
 from emsco_train.runs.table_findings import format_findings
 from emsco_train.runs.warm_start import read_start
 from emsco_train.search.genetic.checkpoint import CheckpointError, Checkpoints
@@ -99,7 +99,7 @@ def train(
     begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
-        begun_request = BegunRequest.keep(prepared.request, folder.work)
+        saved_request = SavedRequest.load_or_save(prepared.request, folder.work)
         lines = format_findings(problem, prepared.findings) if page is None else page
         files = {"check.txt": "\n".join(lines) + "\n"}
         return _search_and_write(
@@ -107,7 +107,7 @@ def train(
         )
     except CheckpointError as error:
         folder.abandon()
-        differences = begun_request.differences(prepared.request)
+        differences = saved_request.differences(prepared.request)
         raise CheckpointError(f"{error}. It was begun with {', '.join(differences)}" if differences else str(error)) from error
     except BaseException:
         folder.abandon()

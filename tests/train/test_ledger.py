@@ -16,7 +16,7 @@ from emsco_train.errors import DataError, DesignError
 from emsco_train.guarantee.ledger import CertifyQuestion, MemoryLedger, check_certify_uses, share_confidence
 from emsco_train.guarantee.promise import Promise
 from emsco_train.runs.folder import RunFolder
-from emsco_train.runs.ledger import LEDGER_NAME, LedgerFile, RunLedger
+from emsco_train.runs.ledger_file import LEDGER_NAME, LedgerFile, RunLedger
 from emsco_train.runs.run_file import RunFile
 from tests.train.test_runs_folder import record
 

@@ -22,10 +22,10 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
 from emsco_train.distributed import fits, problem as partitioned_problem
 from emsco_train.distributed.medians import find_medians
+from emsco_train.distributed.part_reading import CodedRows, FramePart, PartitionColumns, summarise_part
 from emsco_train.distributed.part_rows import PartRows
+from emsco_train.distributed.partitioned_problem import PartitionedProblem, ProblemOptions, _summarise_counts
 from emsco_train.distributed.partitions import LocalPartitions
-from emsco_train.distributed.problem import PartitionedProblem, ProblemOptions, _summarise_counts
-from emsco_train.distributed.reading import CodedRows, Columns, FramePart, summarise_part
 from emsco_train.errors import ConfidenceWarning, DataError, DesignError, FitError, VerificationError
 from emsco_train.models.fitted_set import SetFitter
 from emsco_train.search.searches import run_evolve
@@ -62,10 +62,10 @@ def divide(frame: pd.DataFrame, parts: int = 3) -> LocalPartitions[FramePart]:
     )
 
 
-def columns(**changes: Any) -> Columns:
+def columns(**changes: Any) -> PartitionColumns:
     """Return what the columns of the table are for."""
     given = {"names": NAMES, "label": "y", "split": "split", "keys": (), "share": 0.3, "seed": 0, "options": {}}
-    return Columns(**{**given, **changes})
+    return PartitionColumns(**{**given, **changes})
 
 
 def partitioned(frame: pd.DataFrame, **options: Any) -> PartitionedProblem:

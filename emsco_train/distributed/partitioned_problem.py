@@ -34,11 +34,19 @@ from emsco_train.data.stage_settings import ClassWeight, StageKind, StageSetting
 from emsco_train.data.table import Table
 from emsco_train.data.thresholds import Threshold, resolve_thresholds
 from emsco_train.designs.design import Design
-from emsco_train.distributed.bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.fits import PartitionedLogistic
+from emsco_train.distributed.part_reading import (
+    Encoding,
+    FramePart,
+    PartitionColumns,
+    PartSummary,
+    code_part,
+    sample_part,
+    summarise_part,
+)
 from emsco_train.distributed.part_rows import PartRows, RowLayout
+from emsco_train.distributed.partitioned_bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.partitions import Partitions
-from emsco_train.distributed.reading import Columns, Encoding, FramePart, PartSummary, code_part, sample_part, summarise_part
 from emsco_train.distributed.statistics import LearntColumns, find_reach, learn_columns
 from emsco_train.errors import DataError, DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
@@ -95,7 +103,7 @@ class PartitionedProblem:
 
     @classmethod
     def of(
-        cls, frames: Partitions[FramePart], columns: Columns, options: ProblemOptions, close: Callable[[], object] = bool
+        cls, frames: Partitions[FramePart], columns: PartitionColumns, options: ProblemOptions, close: Callable[[], object] = bool
     ) -> PartitionedProblem:
         """Read the partitions of a table, and learn its features, labels and encoder."""
         directions = Directions.make(options.increasing, options.decreasing)
@@ -290,7 +298,7 @@ def _check_labels(counts: Mapping[str, Mapping[Any, int]]) -> tuple[Any, ...]:
     return labels
 
 
-def _describe_features(summary: PartSummary, columns: Columns, costs: CostModel) -> tuple[Feature, ...]:
+def _describe_features(summary: PartSummary, columns: PartitionColumns, costs: CostModel) -> tuple[Feature, ...]:
     """Return the features of all columns, still without fallbacks."""
     described = tuple(column.describe(columns.options.get(column.name, FeatureOptions()), costs) for column in summary.columns)
     vector = next((feature.name for feature in described if feature.kind == "vector"), None)
@@ -299,7 +307,9 @@ def _describe_features(summary: PartSummary, columns: Columns, costs: CostModel)
     return described
 
 
-def _read_sample(frames: Sequence[Any], columns: Columns, learnt: LearntColumns, labels: tuple[Any, ...]) -> dict[str, Split]:
+def _read_sample(
+    frames: Sequence[Any], columns: PartitionColumns, learnt: LearntColumns, labels: tuple[Any, ...]
+) -> dict[str, Split]:
     """Return the sample of the rows that the client has, by split."""
     splits = {}
     for name in ("train", "validation"):

@@ -1,4 +1,4 @@
-"""`BegunRequest`: what an unfinished run was asked for, so that a resume that asks for something else can be told what it is."""
+"""`SavedRequest`: what an unfinished run was asked for, so that a resume that asks for something else can be told what it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from emsco_train.data.thresholds import Threshold
 from emsco_train.errors import DesignError
 from emsco_train.runs.request import TrainRequest
 
-__all__ = ["REQUEST_NAME", "BegunRequest"]
+__all__ = ["REQUEST_NAME", "SavedRequest"]
 
 REQUEST_NAME: Final = "request.json"
 # Where the arguments have other names than the fields.
@@ -27,8 +27,8 @@ _FREE: Final = frozenset({"paths", "jobs", "time_limit", "certify_uses"})
 
 
 @dataclass(frozen=True, slots=True)
-class BegunRequest:
-    """The request that a run was begun with.
+class SavedRequest:
+    """The request that a run was started with.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class BegunRequest:
     values: Mapping[str, Any]
 
     @classmethod
-    def keep(cls, request: TrainRequest, work: Path) -> BegunRequest:
-        """Return what the run in a work folder was begun with; without checkpoints, that is this request, which is kept there."""
+    def load_or_save(cls, request: TrainRequest, work: Path) -> SavedRequest:
+        """Return the request that the run in a work folder was started with; without checkpoints, this one, which is saved."""
         path = work / REQUEST_NAME
         if any(work.glob("checkpoint-*.json")):
             return cls(_read(path))
@@ -52,18 +52,18 @@ class BegunRequest:
         return cls(_read(path))
 
     def differences(self, request: TrainRequest) -> list[str]:
-        """Return the arguments of the begun run that another request has not, in backticks."""
-        asked = json.loads(json.dumps(dict(_values(request))))
+        """Return the arguments of the saved request that another one has not, in backticks."""
+        requested = json.loads(json.dumps(dict(_values(request))))
         return [
             # What is off is left out.
             f"`{name}={None if value is False else value!r}`"
             for name, value in self.values.items()
-            if not _agree(name, value, asked.get(name))
+            if not _agree(name, value, requested.get(name))
         ]
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """Return what is kept in a file; nothing if it is damaged or of an earlier emsco: it only serves a message."""
+    """Return what is saved in a file; nothing if it is damaged or of an earlier emsco: it only serves a message."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -110,8 +110,8 @@ def _number_text(number: float) -> str:
     return f"{float(number):.15g}"
 
 
-def _agree(name: str, begun: Any, asked: Any) -> bool:
-    if name == "threshold" and isinstance(begun, list) and isinstance(asked, list):
+def _agree(name: str, saved: Any, requested: Any) -> bool:
+    if name == "threshold" and isinstance(saved, list) and isinstance(requested, list):
         # More of them, or fewer, do not change the searches that both have.
-        return all(one == other for one, other in zip(begun, asked, strict=False))
-    return bool(begun == asked)
+        return all(one == other for one, other in zip(saved, requested, strict=False))
+    return bool(saved == requested)

@@ -18,7 +18,7 @@ from emsco_train.data.labels import label_positions, plain_labels
 from emsco_train.data.table import Table
 from emsco_train.errors import DataError
 
-__all__ = ["CodedRows", "Columns", "Encoding", "FramePart", "PartSummary", "code_part", "sample_part", "summarise_part"]
+__all__ = ["CodedRows", "Encoding", "FramePart", "PartSummary", "PartitionColumns", "code_part", "sample_part", "summarise_part"]
 
 SPLITS = ("train", "validation")
 # Splits of a table of all four: rows that a search does not use.
@@ -34,7 +34,7 @@ class FramePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class PartitionColumns:
     """What the columns of a table are for.
 
     Parameters
@@ -88,7 +88,7 @@ class PartSummary:
 class Encoding:
     """How rows become codes and labels become positions."""
 
-    columns: Columns
+    columns: PartitionColumns
     features: tuple[Feature, ...]
     labels: tuple[Label, ...]
 
@@ -105,7 +105,7 @@ class CodedRows:
         return sum(array.nbytes for arrays in (self.codes, self.target) for array in arrays.values())
 
 
-def summarise_part(part: FramePart, columns: Columns) -> PartSummary:
+def summarise_part(part: FramePart, columns: PartitionColumns) -> PartSummary:
     """Summarise the rows of a partition."""
     rows = _split_rows(part, columns)
     labels = {split: Counter(_read_labels(part, columns, rows[split])) for split in SPLITS}
@@ -132,7 +132,7 @@ def code_part(part: FramePart, encoding: Encoding) -> CodedRows:
     return CodedRows(codes, target)
 
 
-def sample_part(part: FramePart, wanted: tuple[Columns, float]) -> Any:
+def sample_part(part: FramePart, wanted: tuple[PartitionColumns, float]) -> Any:
     """Return about this share of the rows of a partition, drawn, as a data frame; `_split` says the split of each."""
     columns, share = wanted
     rows = _split_rows(part, columns)
@@ -153,7 +153,7 @@ class Samples:
         return Samples(self.frames + other.frames)
 
 
-def _split_rows(part: FramePart, columns: Columns) -> dict[str, Mask]:
+def _split_rows(part: FramePart, columns: PartitionColumns) -> dict[str, Mask]:
     frame = part.frame
     if columns.split is not None:
         names = np.asarray(frame[columns.split].astype(object))
@@ -166,7 +166,7 @@ def _split_rows(part: FramePart, columns: Columns) -> dict[str, Mask]:
     return {"train": ~is_validation, "validation": is_validation}
 
 
-def _draw(part: FramePart, columns: Columns) -> Floats:
+def _draw(part: FramePart, columns: PartitionColumns) -> Floats:
     """Return a number from 0 to 1 for each row, the same whenever the partition is read."""
     if not columns.keys:
         return np.random.default_rng((columns.seed, part.number)).random(len(part.frame))
@@ -180,10 +180,10 @@ def _draw(part: FramePart, columns: Columns) -> Floats:
     return np.asarray(((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2**53)
 
 
-def _read_table(part: FramePart, columns: Columns, rows: Mask) -> Table:
+def _read_table(part: FramePart, columns: PartitionColumns, rows: Mask) -> Table:
     return Table.of(part.frame[list(columns.names)][rows])
 
 
-def _read_labels(part: FramePart, columns: Columns, rows: Mask) -> list[Label]:
+def _read_labels(part: FramePart, columns: PartitionColumns, rows: Mask) -> list[Label]:
     where = f"column {columns.label!r}, partition {part.number}"
     return plain_labels(part.frame[columns.label][rows], rows=int(rows.sum()), where=where)
