@@ -20,7 +20,7 @@ from emsco_train.dask import make_problem
 from emsco_train.data.features import FeatureOptions
 from emsco_train.data.problem import Problem
 from emsco_train.designs.front import Front
-from emsco_train.distributed import fits, problem as partitioned_problem
+from emsco_train.distributed import fits, partitioned_problem
 from emsco_train.distributed.medians import find_medians
 from emsco_train.distributed.part_reading import CodedRows, FramePart, PartitionColumns, summarise_part
 from emsco_train.distributed.part_rows import PartRows
