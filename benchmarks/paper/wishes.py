@@ -3,7 +3,7 @@
 Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds), with curved stages upgraded to boosted ones and a
 ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of all features: the
 design that covers most is taken, by bounds at the default level. Another wish is to match everything at once: the cheapest design
-that that decides differently from one stage of all features, at some threshold, in at most a quarter or a tenth as many rows as
+that decides differently from one stage of all features, at some threshold, in at most a quarter or a tenth as many rows as
 that one gets wrong where it answers all; and that one itself if none does. The peers are fitted on the whole
 pool, and measured at every threshold. Nothing is tuned on the peers' results: the wishes were written down before.
 """
@@ -47,6 +47,7 @@ CAPS = (0.25, 0.5, 0.75)
 MATCH_THRESHOLDS = (0.7, 0.8, 0.9, 0.95)
 # Of the rows that everything at once gets wrong: in how many, by number, a design may decide differently.
 MATCH_SHARES = (0.25, 0.1)
+LEAST_ERROR = 0.001
 # In small steps of the log-odds, up to 0.999: a peer is to stand where it covers as much as EMSCO.
 THRESHOLDS = tuple(round(1 / (1 + math.exp(-step / 8)), 4) for step in range(57))
 
@@ -112,7 +113,7 @@ def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> It
             yield measure_design(OWN, floor, cap, wish.choose(designs, problem.full_cost))
     answering_all = evaluate_everything(problem.with_threshold(1 / len(problem.labels)), found, fitters=fitters).design
     for threshold, share in itertools.product(MATCH_THRESHOLDS, MATCH_SHARES):
-        own, match = problem.with_threshold(threshold), MatchEverything(share * (1 - answering_all.accuracy))
+        own, match = problem.with_threshold(threshold), MatchEverything(share * max(LEAST_ERROR, 1 - answering_all.accuracy))
         try:
             design = find_matching_design(own, found, match, fitters=fitters).design
         except SelectionError:

@@ -53,6 +53,8 @@ _ROWS_FOR_TREES = 2000
 # With fewer rows for each feature, and none held out, nobody can tell good designs from lucky ones.
 _ROWS_OF_A_FEATURE = 2
 _SURE_OF_LUCK = 0.95
+# Few answers cannot show that few of them differ: so many that differ would be within the share that is asked for.
+_SHOWN_DIFFERENCES = 4
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 
@@ -271,10 +273,13 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 
 def _suggest_match(trained: TrainedRun, path: str) -> list[str]:
-    """Return how to ask for a design that decides as everything at once does, where that accepts anything."""
-    if not trained.run.thresholds[0].everything[0].accepted:
+    """Return how to ask for a design that decides as everything at once does, where there are enough answers to show that."""
+    answered = trained.run.thresholds[0].everything[0].accepted
+    share = next((share for share in (0.01, 0.02, 0.05) if share * answered >= _SHOWN_DIFFERENCES), None)
+    if share is None:
         return []
-    return [f"match    emsco-export {path} --out BUNDLE --match-everything 0.01 (for 99 % of what everything at once decides)"]
+    detail = f"for {100 * (1 - share):g} % of what everything at once decides"
+    return [f"match    emsco-export {path} --out BUNDLE --match-everything {share:g} ({detail})"]
 
 
 def _suggest_floors(trained: TrainedRun) -> str:

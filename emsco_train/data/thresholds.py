@@ -15,23 +15,30 @@ __all__ = ["StageThresholds", "Threshold", "resolve_thresholds"]
 Threshold: TypeAlias = float | Mapping[Label, float]
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class StageThresholds:
     """The confidence that each label needs, in label order: at the last stage of a design, and at the stages before it.
 
     Examples
     --------
-    >>> StageThresholds(last=(0.9, 0.9), early=(0.99, 0.99)).for_stages(3)
+    >>> StageThresholds(early=(0.99, 0.99), last=(0.9, 0.9)).for_stages(3)
     ((0.99, 0.99), (0.99, 0.99), (0.9, 0.9))
     """
 
     last: tuple[float, ...]
     early: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        counts = f"expected one threshold per label for early stages and the last, got {len(self.early)} and {len(self.last)}"
+        numbers = [number for number in (*self.early, *self.last) if not is_number(number) or not 0 < number <= 1]
+        faults = [] if len(self.early) == len(self.last) else [counts]
+        raise_faults("thresholds", faults + [f"{number!r}: expected a number above 0 and up to 1" for number in numbers])
+
     @classmethod
     def alike(cls, thresholds: Sequence[float]) -> StageThresholds:
         """Return the same thresholds for all stages."""
-        return cls(tuple(thresholds), tuple(thresholds))
+        return cls(last=tuple(thresholds), early=tuple(thresholds))
 
     def for_stages(self, count: int) -> tuple[tuple[float, ...], ...]:
         """Return the thresholds of each stage of a design that has so many."""

@@ -94,9 +94,10 @@ class Design:
                 f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
                 "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
             )
-        if self.early_thresholds is not None and len(self.early_thresholds) != len(self.thresholds):
-            counted = f"{len(self.early_thresholds)} early thresholds for {pluralize(len(self.thresholds), 'label')}"
-            raise DesignError(f"design {self.id}: {counted}: expected one per label")
+        thresholds = self.stage_thresholds  # which checks them
+        if self.early_thresholds is not None and (len(self.stages) < 2 or thresholds.early == thresholds.last):
+            detail = "expected none, since there is one stage" if len(self.stages) < 2 else "expected others than `thresholds`"
+            raise DesignError(f"design {self.id}: early_thresholds {self.early_thresholds}: {detail}")
         if self.rows and self.precision is None:
             object.__setattr__(self, "precision", Precision.of_counts(self.counts))
 
@@ -248,7 +249,7 @@ class Design:
     @property
     def stage_thresholds(self) -> StageThresholds:
         """The thresholds of the last stage and of those before it."""
-        return StageThresholds(self.thresholds, self.early_thresholds or self.thresholds)
+        return StageThresholds(last=self.thresholds, early=self.early_thresholds or self.thresholds)
 
     @property
     def stage_text(self) -> str:

@@ -4,8 +4,8 @@ Rows of one group resemble each other, so a hundred rows of ten patients say les
 size of a sample is how many independent rows of equal weight would estimate a share as precisely. The share is a ratio of two
 sums over groups, and its variance that of the linearised ratio, between groups.
 
-A share of 0 or 1 has no variance to estimate. Then each group counts as one row, since all of its rows may go together; unequal
-groups and weights count by Kish's effective number.
+A share of 0 or 1 has no variance to estimate, and where few groups have hits, or misses, it says little. Then each group counts
+as one row, since all of its rows may go together; unequal groups and weights count by Kish's effective number.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.designs.precision import LabelSizes, Precision
 
 __all__ = ["measure_label_sizes", "measure_precision", "standard_error"]
+
+
+# With hits, or misses, in fewer groups, how much these differ says little about others.
+_FEW_GROUPS = 5
 
 
 def measure_precision(
@@ -116,8 +120,11 @@ def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:
     there = sizes > 0
     sizes, hits = sizes[there], hits[there]
     groups, total = len(sizes), float(sizes.sum())
-    if groups < 2 or not hits.any() or np.array_equal(hits, sizes):
-        return min(float(rows), total**2 / float((sizes**2).sum())) if groups else 0.0
+    if not groups:
+        return 0.0
+    most = min(float(rows), total**2 / float((sizes**2).sum()))
+    if min(np.count_nonzero(hits), np.count_nonzero(hits < sizes)) < _FEW_GROUPS:
+        return most
     share = float(hits.sum()) / total
     variance = groups / (groups - 1) * float(((hits - share * sizes) ** 2).sum()) / total**2
     # This many independent rows would have the same unbiased estimate of the variance, which divides by one less.

@@ -28,7 +28,7 @@ def format_stage_thresholds(thresholds: StageThresholds, labels: Sequence[Label]
 
     Examples
     --------
-    >>> format_stage_thresholds(StageThresholds((0.9, 0.9), (0.99, 0.99)), ["ham", "spam"])
+    >>> format_stage_thresholds(StageThresholds(last=(0.9, 0.9), early=(0.99, 0.99)), ["ham", "spam"])
     '0.9; before the last stage 0.99'
     """
     early = "" if thresholds.early == thresholds.last else f"; before the last stage {format_threshold(thresholds.early, labels)}"

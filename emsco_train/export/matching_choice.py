@@ -1,19 +1,20 @@
 """The choice of a design that decides as everything at once does, which is one stage of all features, in all but few rows.
 
 How much can be saved without losing anything? Floors cannot say: the figures of everything at once are as uncertain as those of
-a design, and the cheapest design above them is the luckiest of many. But how often the two decide differently can be counted
-without a label, and so without that luck: a design that differs in at most half a percent of the items cannot be worse by more.
+a design, and the cheapest design above them is the luckiest of many. How often the two decide differently is counted without
+labels, and so with less luck. Rows that neither answers do not count: where little is answered, any two would agree on most rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from emsco_runtime.bundle.summary import pluralize
-from emsco_runtime.support.arrays import Ints, Mask
+from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import Upgrade
@@ -34,13 +35,15 @@ __all__ = ["EverythingAtOnce", "MatchingDesign", "evaluate_everything", "find_ma
 
 # Designs that differ in more than this many times the share that is allowed are not looked at.
 _NEAR = 4.0
+# Costs that are closer than this are equal: sums of the same prices may differ in the last digits.
+_EQUAL_COST = 1e-9
 # A wrong answer costs at most as much as this many right ones are worth.
 _MOST_ODDS = 1e4
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingDesign:
-    """The cheapest design that matches everything at once, the latter, and the share of rows that they decide differently."""
+    """The cheapest design that matches everything at once, the latter, and the share of answered rows decided differently."""
 
     design: Design
     everything: Design
@@ -52,9 +55,9 @@ class MatchingDesign:
         figures = f"coverage {whole.coverage:.4g}, accuracy {whole.accuracy:.4g}, cost {whole.cost:.6g}"
         kind = f"{whole.upgrade} stages, " if whole.upgrade else ""
         return (
-            f"the cheapest that decides at most {100 * match.share:g} % of the items differently from everything at once "
-            f"({kind}threshold {whole.threshold_text}: {figures}); {100 * self.different:.3g} % of the {split} rows, for "
-            f"{100 * self.design.cost / whole.cost:.3g} % of its cost"
+            f"the cheapest that decides at most {100 * match.share:g} % of the answered items differently from everything at "
+            f"once ({kind}threshold {whole.threshold_text}: {figures}); {100 * self.different:.3g} % of the answered {split} "
+            f"rows, for {100 * self.design.cost / whole.cost:.3g} % of its cost"
         )
 
 
@@ -66,24 +69,66 @@ class EverythingAtOnce:
     answers: Ints
     rows: Split
 
-    def measure(self, answers: Ints, sure: float | None) -> tuple[float, float]:
-        """Return the share of rows whose answers are others, and its upper bound at the level `sure`."""
-        differs: Mask = answers != self.answers
-        share = float(np.average(differs, weights=self.rows.weights))
-        if sure is None:
-            return share, share
-        # How many rows say as much, where they come in groups or have weights.
-        precision = measure_precision(differs, differs, np.zeros(len(differs)), self.rows.groups, self.rows.weights)
-        return share, upper_bound(share * precision.rows, precision.rows, sure)
+    def compare(self, answers: Ints, sure: float | None) -> _Difference:
+        """Return how often other answers differ from these, with a bound at the level `sure`."""
+        differs, answered = answers != self.answers, (answers >= 0) | (self.answers >= 0)
+        weights = np.ones(len(answers)) if self.rows.weights is None else self.rows.weights
+        share = float((weights * differs).sum() / (weights * answered).sum())
+        bound = share
+        if sure is not None:
+            # How many rows say as much, where they come in groups or have weights.
+            precision = measure_precision(answered, differs, np.zeros(len(differs)), self.rows.groups, self.rows.weights)
+            bound = upper_bound(share * precision.accepted, precision.accepted, sure)
+        return _Difference(share, bound, self._worst_label_share(differs, weights))
 
     def may_match(self, objectives: Objectives, share: float) -> Mask:
         """Return which designs can match at all: cheaper ones whose answers, and right ones, are as many but for the share."""
-        answered, right = objectives.accepted, objectives.right
         own = self.design.counts
+        allowed = share * (own.accepted + objectives.accepted)
         apart = [
-            np.abs(found - expected) <= share * own.total for found, expected in ((answered, own.accepted), (right, own.right))
+            np.abs(found - expected) <= allowed
+            for found, expected in ((objectives.accepted, own.accepted), (objectives.right, own.right))
         ]
-        return np.asarray(np.logical_and.reduce(apart) & (objectives.mean_cost < self.design.cost))
+        is_cheaper = objectives.mean_cost < (1.0 - _EQUAL_COST) * self.design.cost
+        return np.asarray(np.logical_and.reduce(apart) & is_cheaper)
+
+    def _worst_label_share(self, differs: Mask, weights: Floats) -> float:
+        """Return the largest share that differs of the rows that get one label here; one row of a label may always differ."""
+        positions, of_label = np.unique(self.answers, return_inverse=True)
+        rows = np.bincount(of_label, weights)
+        changed = np.bincount(of_label, weights * differs)
+        counted = (positions >= 0) & (np.bincount(of_label, differs) > 1)
+        return float((changed / rows)[counted].max(initial=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """How often two designs decide differently.
+
+    Parameters
+    ----------
+    share
+        Of the rows that either of them answers.
+    bound
+        Upper bound of that.
+    label_share
+        The largest share of the rows that everything at once gives one label: a rare label may be given up within a small share
+        of all rows.
+    """
+
+    share: float
+    bound: float
+    label_share: float
+
+    @property
+    def largest(self) -> float:
+        """Return what must not be more than the share that is allowed."""
+        return max(self.bound, self.label_share)
+
+    def describe(self, rows: str, sure: float | None) -> str:
+        bound = "" if sure is None else f" (at most {100 * self.bound:.3g} % at level {sure:g})"
+        of_label = f", and in {100 * self.label_share:.3g} % of those of one label" if self.label_share > self.bound else ""
+        return f"{100 * self.share:.3g} % of the answered {rows}{bound}{of_label}"
 
 
 def find_matching_design(
@@ -109,14 +154,15 @@ def find_matching_design(
     best: _Compared | None = None
     nearest: _Compared | None = None
     for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=made):
-        for found in _compare(reference, match, bench, place, population):
-            if found.bound <= match.share and (best is None or found.cost < best.cost):
+        most = reference.design.cost if best is None else best.cost
+        for found in _compare(reference, match, bench, place, population, most):
+            if found.difference.largest <= match.share:
                 best = found
-            if nearest is None or found.bound < nearest.bound:
+            if nearest is None or found.difference.largest < nearest.difference.largest:
                 nearest = found
     if best is None:
         raise _no_match(reference, match, nearest)
-    return MatchingDesign(best.make(), everything, best.share)
+    return MatchingDesign(best.make(), everything, best.difference.share)
 
 
 def evaluate_everything(
@@ -133,47 +179,52 @@ def evaluate_everything(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """A design, in the workbench that can make it, its cost, and how much of the rows it decides differently."""
+    """A design, in the workbench that can make it, its cost, and how often it decides differently."""
 
     bench: Workbench
     place: int
     chromosome: Population
     cost: float
-    share: float
-    bound: float
+    difference: _Difference
 
     def make(self) -> Design:
         return self.bench.designs(self.chromosome, [1], self.place)[0]
 
 
 def _compare(
-    reference: EverythingAtOnce, match: MatchEverything, bench: Workbench, place: int, population: Population
+    reference: EverythingAtOnce, match: MatchEverything, bench: Workbench, place: int, population: Population, most: float
 ) -> Iterator[_Compared]:
-    """Yield those designs that may match, or are not far from it, the cheapest first; after one that does, no other."""
+    """Yield the designs below a cost that match or are not far from it, the cheapest first; after one that does, no other."""
     evaluator = bench.evaluator(place)
     objectives = evaluator(population)
     cost = objectives.mean_cost
-    near = np.flatnonzero(reference.may_match(objectives, _NEAR * match.share))
+    near = np.flatnonzero(reference.may_match(objectives, _NEAR * match.share) & (cost < most))
     for index in near[np.argsort(cost[near], kind="stable")].tolist():
         _, answers = evaluator.row_exits(population[index], reference.rows.target)
-        found = _Compared(bench, place, population[[index]], float(cost[index]), *reference.measure(answers, match.sure))
+        found = _Compared(bench, place, population[[index]], float(cost[index]), reference.compare(answers, match.sure))
         yield found
-        if found.bound <= match.share:
+        if found.difference.largest <= match.share:
             return
 
 
 def _no_match(reference: EverythingAtOnce, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
-    everything = reference.design
-    asked = f"no design that costs less decides at most {100 * match.share:g} % of the items differently from everything at once"
+    everything, rows = reference.design, pluralize(reference.design.counts.accepted, f"{reference.rows.name} row")
+    asked = (
+        f"no design that costs less decides at most {100 * match.share:g} % of the items that it or everything at once answers "
+        f"differently from that (threshold {everything.threshold_text}: {rows} answered)"
+    )
+    needed = 0 if match.sure is None else math.ceil(math.log(1.0 - match.sure) / math.log(1.0 - match.share))
+    if everything.counts.accepted < needed:
+        asked += f"; to show so small a share takes {needed} answered rows, even if none differs"
     if nearest is None:
-        return SelectionError(f"{asked} (threshold {everything.threshold_text}), and none is near. Allow more, or ask for floors")
-    design = nearest.make()
-    level = "" if match.sure is None else f", by a bound at `sure={match.sure}` {100 * nearest.bound:.3g} %"
-    rows = reference.rows
+        return SelectionError(f"{asked}; none is near. Allow a larger share, or ask for floors")
+    design, difference = nearest.make(), nearest.difference
+    stages = "|".join("+".join(names) for names in design.stages)
+    enough = math.ceil(1000 * difference.largest) / 1000
     return SelectionError(
-        f"{asked} (threshold {everything.threshold_text}); nearest is {design.id}, which differs in "
-        f"{100 * nearest.share:.3g} % of {pluralize(len(rows), f'{rows.name} row')}{level}, at cost {design.cost:.6g} "
-        f"in place of {everything.cost:.6g}. Allow more, give more rows, or ask for floors",
+        f"{asked}; nearest is {stages} at threshold {design.threshold_text}, which differs in "
+        f"{difference.describe('rows', match.sure)}, at cost {design.cost:.6g} instead of {everything.cost:.6g}. "
+        f"Allow a share of {enough:g}, give more rows, or ask for floors",
         design.id,
     )
 

@@ -89,7 +89,10 @@ def _add_early(levels: Iterable[tuple[float, ...]]) -> list[StageThresholds]:
     found = set[StageThresholds]()
     for level in levels:
         early = tuple(_shift(number, _EARLY_STEP) for number in level)
-        found |= {StageThresholds.alike(level)} | ({StageThresholds(level, early)} if max(early) <= _HIGHEST_EARLY else set())
+        found.add(StageThresholds.alike(level))
+        # A threshold of 1 stays as it is, and so allows any for the other labels.
+        if max((number for number in early if number < 1.0), default=1.0) <= _HIGHEST_EARLY:
+            found.add(StageThresholds(last=level, early=early))
     return sorted(found)
 
 
@@ -145,8 +148,13 @@ class _Rungs:
         self._levels = levels
         self._population = np.array(sorted({design.chromosome for design in designs}), dtype=np.int8)
         sets = len(distinct_sets(self._population))
-        self._benches: Callable[[], Iterator[Workbench]] = partial(make_workbenches, self._problem, levels, sets, jobs, fitters)
-        if len(_distinct_levels(levels)) * sets * _set_bytes(self._problem) <= _MAX_BYTES:
+        if 2 * sets * _set_bytes(self._problem) > _MAX_BYTES:
+            # Bits for two thresholds at a time do not fit into memory.
+            self._levels = [level for level in levels if level.early == level.last]
+        self._benches: Callable[[], Iterator[Workbench]] = partial(
+            make_workbenches, self._problem, self._levels, sets, jobs, fitters
+        )
+        if len(_distinct_levels(self._levels)) * sets * _set_bytes(self._problem) <= _MAX_BYTES:
             # All at once, so that no set is scored twice.
             self._benches = partial(iter, list(self._benches()))
 

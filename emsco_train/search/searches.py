@@ -227,6 +227,7 @@ def run_evolve(
     genes = choose_genes(problem, asked)
     chosen = asked.for_genes(genes)
     bench: DesignBench = workbench or Workbench(problem, jobs=worker_count(jobs))
+    _check_thresholds(bench, threshold)
     evaluator = GeneEvaluator(bench.evaluator(threshold, chosen.objective), genes)
     with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
         found = evolve_population(
@@ -279,6 +280,7 @@ def run_exhaustive(
     allowed = MAX_SECONDS if limit.seconds is None else limit.seconds
     genes = choose_exact_genes(problem, chosen, allowed)
     bench = workbench or Workbench(problem, jobs=workers)
+    _check_thresholds(bench, threshold)
     with name_time_limit(problem, limit), bench.stop.set_after(limit.fit_seconds()):
         population, tied, designs, missed = search_exactly(
             bench,
@@ -456,6 +458,14 @@ def name_time_limit(problem: Problem, limit: TimeLimit) -> Iterator[None]:
         raise DesignError(
             f"time_limit is {limit.seconds:g} s, which was over before there was a front: {detail}. Raise it, {remedy}"
         ) from None
+
+
+def _check_thresholds(bench: DesignBench, threshold: int) -> None:
+    """Raise for thresholds of early stages that differ: searches know one for all stages, choices try others afterwards."""
+    asked = bench.thresholds[threshold]
+    if asked.early != asked.last:
+        detail = f"got {asked.early} for early stages and {asked.last} for the last"
+        raise DesignError(f"a search expects the same thresholds for all stages, {detail}. Give one of them")
 
 
 def _bind_to_problem(

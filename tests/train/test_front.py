@@ -464,14 +464,14 @@ def test_early_thresholds_are_part_of_a_design() -> None:
     """They are in its id, its text and its JSON; where all stages need the same, or there is one, they are left out."""
     names, figures = ["a", "b"], {"coverage": 0.5, "accuracy": 0.9, "cost": 2.0}
     plain = Design.of((0, 1), names, (0.9, 0.9), **figures)
-    early = Design.of((0, 1), names, StageThresholds((0.9, 0.9), (0.99, 0.95)), **figures)
+    early = Design.of((0, 1), names, StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95)), **figures)
     assert (early.thresholds, early.early_thresholds, early.threshold_text) == ((0.9, 0.9), (0.99, 0.95), "0.99,0.95|0.9")
     assert early.id != plain.id
-    assert early.stage_thresholds == StageThresholds((0.9, 0.9), (0.99, 0.95))
+    assert early.stage_thresholds == StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95))
     front = Front([early, plain], full_cost=3.0)
     assert Front.from_json(front.to_json()) == front
     assert Design.of((0, 1), names, StageThresholds.alike((0.9, 0.9)), **figures) == plain
-    one = Design.of((0, 0), names, StageThresholds((0.9, 0.9), (0.99, 0.95)), **figures)
+    one = Design.of((0, 0), names, StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95)), **figures)
     assert one.early_thresholds is None
     with pytest.raises(DataError, match=r"designs\.\d\.id is '.*', not that of its stages"):
         Front.from_json(front.to_json().replace("0.95", "0.96"))

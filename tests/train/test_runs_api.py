@@ -131,7 +131,9 @@ def test_designs_measured_together_are_measured_as_each_alone(
         *(((0, 0, 1, 1), 0.7, 0.9), ((0, 1, 2, 2), 0.7, 0.9)),
     ]
     designs = [
-        Design.of(genes, problem.names, StageThresholds((last,) * 2, (early,) * 2), coverage=0.0, accuracy=0.0, cost=0.0)
+        Design.of(
+            genes, problem.names, StageThresholds(last=(last,) * 2, early=(early,) * 2), coverage=0.0, accuracy=0.0, cost=0.0
+        )
         for genes, last, early in chains
     ]
     fitter = CascadeFitter.of(problem)

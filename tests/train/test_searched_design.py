@@ -66,7 +66,7 @@ def test_early_stages_may_need_more_confidence(tmp_path: Path) -> None:
     """The bundle has the thresholds of each stage, and the runtime decides every row by them as training does."""
     problem = make_problem(3)
     found = run_evolve(problem, Settings(population=30, generations=5, max_stages=3), seed=1).front
-    thresholds = StageThresholds((0.7, 0.8, 0.6), (0.9, 0.95, 0.85))
+    thresholds = StageThresholds(last=(0.7, 0.8, 0.6), early=(0.9, 0.95, 0.85))
     bench = Workbench(problem, [thresholds])
     chosen = np.array([design.chromosome for design in found if len(design.stages) == 3][:1], dtype=np.int8)
     [design] = bench.designs(chosen, [1])
