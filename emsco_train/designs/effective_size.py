@@ -78,7 +78,7 @@ def measure_label_sizes(
     --------
     >>> answer, target = np.array([0, 0, 0, 1, -1, 1]), np.array([0, 0, 1, 1, 1, 1])
     >>> measure_label_sizes(answer, target, 2, groups=np.array([0, 0, 1, 1, 2, 3]))[0]
-    LabelSizes(rows=1.0, accepted_as=2.125)
+    LabelSizes(rows=1.0, accepted_as=1.8)
     """
     if weights is not None and not weights.all():
         there = weights > 0

@@ -94,7 +94,7 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
 def test_matching_everything_at_once(run: Path, tmp_path: Path) -> None:
     """The cheapest design that decides nearly as one stage of all features; floors next to it, and no share, are refused."""
     shown, manifest = export(run, tmp_path / "match", "--match-everything", "0.1", "--sure", "none")
-    assert "the cheapest that decides at most 10 % of the items differently from everything at once (threshold" in shown
+    assert "the cheapest that decides at most 10 % of the answered items differently from everything at once (threshold" in shown
     opened = open_run(run)
     found = find_matching_design(opened.problem, opened.front, MatchEverything(0.1, None))
     assert design_id_of(manifest) == found.design.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from emsco_train.data.splits import Shares, Splits
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.errors import DesignError, SelectionError
-from emsco_train.export.matching_choice import MatchingDesign, find_matching_design
+from emsco_train.export.matching_choice import MatchingDesign, evaluate_everything, find_matching_design
 from emsco_train.export.searched_design import check_counts, fit_design
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
@@ -30,7 +31,9 @@ from emsco_train.support.binomial import upper_bound
 ROWS, FRESH = 500, 4000
 
 
-def make_problem(seed: int = 5, *, threshold: float = 0.8, certified: bool = False, **options: object) -> Problem:
+def make_problem(
+    seed: int = 5, *, costs: Sequence[float] = (1, 2, 3, 4), threshold: float = 0.8, certified: bool = False, **options: object
+) -> Problem:
     """Return features of falling worth and rising price, and many test rows or certify rows."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(ROWS + FRESH, 4))
@@ -38,7 +41,7 @@ def make_problem(seed: int = 5, *, threshold: float = 0.8, certified: bool = Fal
     train, fresh = np.split(np.arange(len(rows)), [ROWS])
     none = np.array([], dtype=np.intp)
     splits = Splits(train[::2], train[1::2], none if certified else fresh, fresh if certified else none)
-    return Problem.of(rows, y, costs=[1, 2, 3, 4], threshold=threshold, splits=splits, folds=4, **options)  # type: ignore[arg-type]
+    return Problem.of(rows, y, costs=costs, threshold=threshold, splits=splits, folds=4, **options)  # type: ignore[arg-type]
 
 
 def search(problem: Problem) -> Front:
@@ -69,18 +72,22 @@ def test_the_cheapest_of_those_that_differ_little(problem: Problem, front: Front
     for bench, place, population in ladder_populations(problem, front):
         for design in bench.designs(population, [1] * len(population), place):
             found = evaluate_validation(problem, design.stages, design.stage_thresholds, parts).label
-            counted.append((design.cost, int((found != baseline).sum())))
+            differs, answered = found != baseline, int(((found >= 0) | (baseline >= 0)).sum())
+            of_labels = [(int(differs[baseline == label].sum()), int((baseline == label).sum())) for label in (0, 1)]
+            counted.append((design.cost, int(differs.sum()), answered, of_labels))
     assert len(counted) > 500
     chosen = set()
-    for share, sure in ((0.01, None), (0.02, 0.85), (0.05, 0.5), (0.05, 0.95), (0.2, 0.85)):
+    for share, sure in ((0.02, None), (0.03, 0.85), (0.05, 0.5), (0.05, 0.95), (0.2, 0.85)):
         found = find_matching_design(problem, front, MatchEverything(share, sure))
         within = [
             cost
-            for cost, count in counted
-            if (count / ROWS if sure is None else upper_bound(count, ROWS, sure)) <= share and cost < problem.full_cost
+            for cost, count, answered, of_labels in counted
+            if (count / answered if sure is None else upper_bound(count, answered, sure)) <= share
+            and all(one <= max(1, share * rows) for one, rows in of_labels)
+            and cost < problem.full_cost
         ]
         assert found.design.cost == min(within)
-        assert (found.design.cost, round(found.different * ROWS)) in counted
+        assert (found.design.cost, found.different) in {(cost, count / answered) for cost, count, answered, _ in counted}
         check_counts(problem, found.design)
         chosen.add(found.design.id)
     assert len(chosen) > 2
@@ -96,7 +103,8 @@ def test_it_holds_on_new_rows() -> None:
         answers = [
             evaluate_split(problem, fit_design(problem, one), problem.test).label for one in (found.design, found.everything)
         ]
-        shares.append(float((answers[0] != answers[1]).mean()))
+        differs, answered = answers[0] != answers[1], (answers[0] >= 0) | (answers[1] >= 0)
+        shares.append(float(differs.sum() / answered.sum()))
         assert found.design.cost < problem.full_cost
     assert sum(share <= 0.05 for share in shares) >= 7
     assert max(shares) <= 0.08
@@ -107,9 +115,14 @@ def test_where_nothing_matches() -> None:
     problem = make_problem()
     front = search(problem)
     cheapest = Front.of_problem(problem, [min(front, key=lambda design: design.cost)])
-    with pytest.raises(SelectionError, match=r"no design that costs less decides at most 0\.1 % of the items .* none is near"):
+    with pytest.raises(
+        SelectionError, match=r"at most 0\.1 % of the items .*; to show so small a share takes 1897 answered rows, .*none is near"
+    ):
         find_matching_design(problem, cheapest, MatchEverything(0.001))
-    message = r"nearest is \w{12}, which differs in .* % of 500 cross-fitted rows, by a bound at `sure=0\.99` .* %, at cost .* in"
+    message = (
+        r"nearest is x0.* at threshold 0\.\d+.*, which differs in .* % of the answered rows \(at most .* % at level 0\.99\), "
+        r"at cost .* instead of 10\. Allow a share of 0\.\d+, give more rows, or ask for floors"
+    )
     with pytest.raises(SelectionError, match=message) as caught:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
     assert caught.value.nearest is not None
@@ -120,14 +133,49 @@ def test_where_nothing_matches() -> None:
 
 def test_rows_of_a_group_are_no_further_evidence(problem: Problem, front: Front) -> None:
     """Where similar rows are a group, differences come together, less is known, and what matched alone may not match."""
-    groups = problem.validation.codes[:, 0].argsort().argsort() // 25
+    groups = problem.validation.codes[:, 0].argsort().argsort() // 10
     grouped = replace(problem, validation=replace(problem.validation, groups=groups))
     costs = [
-        [find_matching_design(one, front, MatchEverything(share)).design.cost for share in (0.02, 0.03, 0.05, 0.1)]
+        [find_matching_design(one, front, MatchEverything(share)).design.cost for share in (0.06, 0.08, 0.1, 0.15, 0.2)]
         for one in (problem, grouped)
     ]
     assert all(alone <= together for alone, together in zip(*costs, strict=True))
     assert costs[0] != costs[1]
+
+
+def test_rows_that_nobody_answers_do_not_count() -> None:
+    """Everything at once answers a tenth of the rows: a design that answers others is not a match, however many rows agree."""
+    problem = make_problem(threshold=0.99)
+    found = find_matching_design(problem, search(problem), MatchEverything(0.1, None))
+    assert found.everything.coverage < 0.5
+    labels = [evaluate_validation(problem, one.stages, one.stage_thresholds).label for one in (found.design, found.everything)]
+    differs = labels[0] != labels[1]
+    assert differs.mean() < found.different == pytest.approx(differs.sum() / ((labels[0] >= 0) | (labels[1] >= 0)).sum())
+    assert found.different <= 0.1
+
+
+def test_a_rare_label_is_not_given_up() -> None:
+    """One row in fifty is fraud, which the expensive feature alone shows: to answer nearly all others alike is not enough."""
+    rng = np.random.default_rng(0)
+    target = np.where(np.arange(1500) % 50 == 0, 2, rng.integers(0, 2, size=1500))
+    rows = np.column_stack([4.0 * (target == 1), 8.0 * (target == 2)]) + rng.normal(size=(1500, 2))
+    y = np.array(["ham", "spam", "fraud"])[target]
+    problem = Problem.of(rows, y, costs=[1, 9], threshold=0.8, folds=3, shares=Shares(0.6, 0.4, 0.0, 0.0), stages="straight")
+    front = run_search(problem, Settings(max_stages=2), jobs=1).front
+    found = find_matching_design(problem, front, MatchEverything(0.04))
+    shares = [{one.label: one.recall for one in design.labels}["fraud"] for design in (found.design, found.everything)]
+    assert shares[1] > 0.8
+    assert shares[0] > shares[1] - 0.1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_everything_at_once_is_not_a_cheaper_match_of_itself(seed: int) -> None:
+    """Sums of the same prices may differ in the last digit, by the order of adding."""
+    problem = make_problem(costs=np.random.default_rng(seed).random(4).tolist())
+    everything = evaluate_everything(problem, search(problem)).design
+    alone = Front.of_problem(problem, [everything])
+    with pytest.raises(SelectionError, match="none is near"):
+        find_matching_design(problem, alone, MatchEverything(1e-9, None))
 
 
 def test_weights_count(front: Front) -> None:
@@ -136,9 +184,11 @@ def test_weights_count(front: Front) -> None:
     problem = make_problem(sample_weight=weights)
     found = find_matching_design(problem, search(problem), MatchEverything(0.05, None))
     labels = [evaluate_validation(problem, one.stages, one.stage_thresholds).label for one in (found.design, found.everything)]
-    differs = labels[0] != labels[1]
-    assert found.different == pytest.approx(np.average(differs, weights=problem.validation.weights))
-    assert found.different != pytest.approx(differs.mean())
+    differs, answered = labels[0] != labels[1], (labels[0] >= 0) | (labels[1] >= 0)
+    own = problem.validation.weights
+    assert own is not None
+    assert found.different == pytest.approx((own * differs).sum() / (own * answered).sum())
+    assert found.different != pytest.approx(differs.sum() / answered.sum())
     check_counts(problem, found.design)
 
 
@@ -173,9 +223,9 @@ def test_it_is_certified_like_any_choice() -> None:
     found = find_matching_design(problem, front, match, fitters=ProblemFitters(problem))
     assert choice.reason == found.describe(match, "cross-fitted")
     assert choice.reason.startswith(
-        "the cheapest that decides at most 5 % of the items differently from everything at once (thresh"
+        "the cheapest that decides at most 5 % of the answered items differently from everything at once (thresh"
     )
-    assert choice.reason.endswith(f" of the cross-fitted rows, for {100 * choice.design.cost / 10:.3g} % of its cost")
+    assert choice.reason.endswith(f" of the answered cross-fitted rows, for {100 * choice.design.cost / 10:.3g} % of its cost")
 
 
 def test_other_criteria_are_refused() -> None:

@@ -69,6 +69,18 @@ def test_a_repeated_row_is_a_group_or_a_weight(drawn: tuple[Mask, Mask, Floats, 
     assert weighted.cost_error == pytest.approx(grouped.cost_error, rel=1e-6, abs=1e-9)
 
 
+def test_hits_in_few_groups_say_as_little_as_none() -> None:
+    """One row that differs must not prove more than none: its group may be the only one, or one of many that were not drawn."""
+    rows, groups = np.ones(500, dtype=np.bool_), np.repeat(np.arange(20), 25)
+    sizes = []
+    for count in range(8):
+        hits = np.zeros(500, dtype=np.bool_)
+        hits[25 * np.arange(count)] = True
+        sizes.append(measure_precision(rows, hits, np.ones(500), groups=groups).accepted)
+    assert sizes[:5] == pytest.approx([20.0] * 5)
+    assert min(sizes[5:]) > 20.0
+
+
 def test_a_share_without_variance_counts_groups() -> None:
     """All right: as many rows as there are groups, or Kish's number of them; one group counts as one row; no row as none."""
     yes, costs = np.ones(12, dtype=np.bool_), np.repeat([1.0, 4.0], 6)
