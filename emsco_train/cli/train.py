@@ -188,7 +188,7 @@ def _add_genetic(group: Any) -> None:
 
 def _add_run(group: Any) -> None:
     group.add_argument("--out", metavar="RUN", help="folder of the run")
-    group.add_argument("--check", action="store_true", help="look at the table and stop: nothing is searched or written")
+    group.add_argument("--check", action="store_true", help="check the table and stop: nothing is searched or written")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and search: same seed, same run (0)")
     group.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores); results do not depend on it")
     group.add_argument("--time-limit", type=float, metavar="S", help="seconds for each threshold; the front so far is kept")

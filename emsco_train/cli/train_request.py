@@ -41,7 +41,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             missing=MISSING_WORDS if options.missing is None else parse_missing_words(options.missing),
             drop_labels=tuple(options.drop_label),
         ),
-        # A look at the table needs none.
+        # The table check needs none.
         thresholds=tuple(parse_threshold(text) for text in options.threshold) or (1.0,) * options.check,
         costs=options.costs,
         shares=parse_shares(options.shares),

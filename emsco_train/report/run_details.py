@@ -56,7 +56,7 @@ def summary_facts(data: ReportData) -> str:
 
 
 def _describe_dropped(run: RunFile) -> str:
-    """Return the columns that were left out after a look at the table, each with the reason as its title."""
+    """Return the columns that were left out by the table check, each with the reason as its title."""
     dropped = run.data.dropped
     shown = [f'<code title="{escape_html(one.why)}">{escape_html(one.column)}</code>' for one in dropped[:_MAX_SHOWN_LABELS]]
     more = f" and {len(dropped) - _MAX_SHOWN_LABELS} more" if len(dropped) > _MAX_SHOWN_LABELS else ""

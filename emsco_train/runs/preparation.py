@@ -38,7 +38,7 @@ class PreparedRun:
 
 
 def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
-    """Read the files of a request, look at the table, and describe the problem; nothing is searched or written yet.
+    """Read the files of a request, check the table, and describe the problem; nothing is searched or written yet.
 
     Columns that no model can learn from are left out, unless the request names them; a `TableWarning` says so.
     `on_phase` is called with each `Phase` of it.

@@ -316,7 +316,7 @@ def _read_feature(rows: _RawTable, name: str, kind: Kind | None) -> Array:
     values: Array = rows.column(name, partial(_parse_feature, kind))
     if values.dtype.kind != "M":
         return values
-    # As text, which the look at the table takes for dates; a bundle has no dates.
+    # As text, which the table check takes for dates; a bundle has no dates.
     texts: Array = np.datetime_as_string(values).astype(object)
     texts[np.isnat(values)] = None
     return texts

@@ -1,4 +1,4 @@
-"""What a look at the tables of a run finds, and the page that says so: columns that are left out, and what else to know."""
+"""What the table check of a run finds, and the page that says so: columns that are left out, and what else to know."""
 
 from __future__ import annotations
 

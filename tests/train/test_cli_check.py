@@ -1,4 +1,4 @@
-"""`emsco-train` looks at the table first: what awkward tables look like to their users, and that what it says is what it does."""
+"""`emsco-train` checks the table first: what awkward tables look like to their users, and that what it says is what it does."""
 
 from __future__ import annotations
 
@@ -521,7 +521,7 @@ def test_many_findings_of_a_kind_are_few_lines(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_older_runs_are_read_as_they_were_made(tmp_path: Path) -> None:
-    """A run.json without the fields of the look at the table says that no word was a gap and nothing was dropped."""
+    """A run.json without the fields of the table check says that no word was a missing value and nothing was dropped."""
     data = table(tmp_path / "t.csv")
     run_successfully("emsco-train", "--data", data, *QUICK, "--out", tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
