@@ -2,8 +2,8 @@
 
 The sample has no live DNS: SPF records, policies and block lists are made up from its labels, at the rates that are printed. So
 error and coverage say nothing of real lists. What is measured is how many questions a cascade asks compared with asking
-everything for every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms in
-training.
+all features for every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms
+in training.
 """
 
 from __future__ import annotations

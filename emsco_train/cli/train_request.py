@@ -118,7 +118,7 @@ def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -
             raise DesignError(f"{option} {text.removeprefix('=')!r}: {expected}")
         if name in found:
             what = f"the column {name!r}" if name else "a word for all columns"
-            raise DesignError(f"{option} {text.removeprefix('=')!r}: {what} was given before")
+            raise DesignError(f"{option} {text.removeprefix('=')!r}: {what} is given twice: give it once")
         found[name] = match
     return found
 

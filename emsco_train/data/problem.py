@@ -379,10 +379,10 @@ class Problem:
     def with_other_folds(self, number: int = 0) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged where `has_other_folds` knows none.
 
-        Each number draws a division; of few rows or groups, two may draw the same (`division_of_folds` tells). Whoever chooses
-        among many designs chooses by the luck of their folds, too. Figures on other folds are free of that part: for the same
-        designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws no
-        division that is another one; 0 always does, if there is one.
+        Each number draws a division; of few rows or groups, two may draw the same (`division_of_folds` tells). A choice
+        among many designs favours those that are lucky in their folds. Figures on other folds are free of that part: for the
+        same designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws
+        no different division; 0 always does, if there is one.
         """
         if not self._can_be_drawn_again():
             return self
@@ -390,7 +390,7 @@ class Problem:
         if other is None and not self.has_other_folds:
             return self
         if other is None:
-            raise DataError(f"division {number} of the rows into folds: none that is another one was drawn; use another number")
+            raise DataError(f"division {number}: no different division into folds was found. Use another number")
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 

@@ -103,7 +103,7 @@ class PartitionedBench(DesignBench):
     def evaluator(self, threshold: int = 0, objective: Objective = "plain") -> PartitionedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
         if objective != "plain":
-            raise DesignError(f"objective is {objective!r}: rows in partitions are searched by 'plain' alone")
+            raise DesignError(f"objective is {objective!r}: with rows in partitions, expected 'plain'")
         levels = tuple(one.last for one in self.thresholds)
         return PartitionedEvaluator(self._partitions, self.models, self.units, levels, threshold, self.rows)
 

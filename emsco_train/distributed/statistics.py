@@ -72,7 +72,7 @@ def _mean_and_deviation(
     bad = np.flatnonzero(~np.isfinite(scale))
     if len(bad):
         raise DataError(
-            f"column {features[bad[0]].name!r} holds values too large to standardise it: correct them, make them gaps "
+            f"column {features[bad[0]].name!r} holds values too large to standardise it: correct them, make them missing values "
             "(None or NaN), or leave the column out"
         )
     return mean, scale

@@ -83,7 +83,7 @@ def _decide_all(candidate: Candidate, rows: int) -> Evidence:
 def _failure(sequence: Sequence[Candidate], evidence: Evidence, failed: Sequence[Limit], promise: Promise) -> CertificationError:
     """Return the error that the first of a sequence failed, with what it did on the certify rows."""
     first, confidence = sequence[0], promise.confidence
-    found = "; it ".join(limit.finding(evidence, confidence) for limit in failed)
+    found = "; it ".join(limit.describe_result(evidence, confidence) for limit in failed)
     remedies = ". ".join(dict.fromkeys(limit.remedy(evidence, confidence) for limit in failed))
     needed = [
         limit.rows_needed(evidence, confidence) if isinstance(limit, CostLimit) else limit.rows_needed(confidence)

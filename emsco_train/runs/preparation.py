@@ -63,7 +63,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     check_pinned_cost(resolve_settings(request, problem.names), problem)
     for position, level in enumerate(levels):
         if level in levels[:position]:
-            raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
+            raise DesignError(f"threshold {request.thresholds[position]} is given twice: give it once")
     findings += find_label_faults(problem)
     for one in findings:
         if one.is_dropped:

@@ -132,7 +132,7 @@ class CountsEntry(FileModel):
 
 
 class ThresholdEntry(FileModel):
-    """One threshold of the run, how its search went, and what acquiring everything at once would do there."""
+    """One threshold of the run, how its search went, and what acquiring all features at once would do there."""
 
     thresholds: tuple[float, ...]
     method: str

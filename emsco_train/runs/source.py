@@ -223,7 +223,9 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
     missing = [name for name in asked if name not in raw_table.columns]
     if missing:
         what = "label column" if missing[0] == columns.label else "column"
-        raise DataError(f"{raw_table.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw_table.columns)}")
+        raise DataError(
+            f"{raw_table.path}: there is no {what} {missing[0]!r}, it has {', '.join(raw_table.columns)}. Check the column name"
+        )
     different = sorted(set(raw_table.columns) ^ set(first.columns))
     if different:
         raise DataError(

@@ -60,7 +60,7 @@ def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
 def test_what_was_learnt_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
     """The report has the stages, the test mail, the cost, and the certificate."""
     shown = "\n".join(format_model(trained))
-    for word in ("stage 1", "test mail", "exits", "everything for every message", "certificate", "written"):
+    for word in ("stage 1", "test mail", "exits", "all features for every message", "certificate", "written"):
         assert word in shown
 
 

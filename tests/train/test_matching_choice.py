@@ -1,4 +1,4 @@
-"""The choice of a design that decides as everything at once does: what differs is counted row by row."""
+"""The choice of a design that decides as all features at once do: what differs is counted row by row."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_where_nothing_matches() -> None:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
     assert caught.value.nearest is not None
     silent = make_problem(threshold=1.0)
-    with pytest.raises(SelectionError, match=r"everything at once accepts no row at threshold 1\.0"):
+    with pytest.raises(SelectionError, match=r"all features at once accept no row at threshold 1\.0"):
         find_matching_design(silent, front, MatchEverything(0.01))
 
 
@@ -173,16 +173,16 @@ def test_it_is_certified_like_any_choice() -> None:
     found = find_matching_design(problem, front, match, fitters=ProblemFitters(problem))
     assert choice.reason == found.describe(match, "cross-fitted")
     assert choice.reason.startswith(
-        "the cheapest that decides at most 5 % of the items differently from everything at once (thresh"
+        "the cheapest that decides at most 5 % of the items differently from all features at once (thresh"
     )
     assert choice.reason.endswith(f" of the cross-fitted rows, for {100 * choice.design.cost / 10:.3g} % of its cost")
 
 
 def test_other_criteria_are_refused() -> None:
-    """It chooses by itself: floors, an id or a guarantee next to it are refused, and numbers that are none."""
+    """It excludes other criteria: floors, an id or a guarantee next to it are refused, and numbers that are none."""
     match = MatchEverything(0.01)
     for criteria in ({"requirements": Requirements(min_accuracy=0.9)}, {"design": "knee"}, {"promise": Promise(max_error=0.1)}):
-        with pytest.raises(DesignError, match="`match_everything` chooses by itself: leave out all other criteria"):
+        with pytest.raises(DesignError, match="`match_everything` was given together with other criteria: give one or the other"):
             SelectionCriteria(match=match, **criteria)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match=r"`match_everything`: sure is 0\.3: expected a number from 0\.5 to below 1, or none"):
         replace(match, sure=0.3)

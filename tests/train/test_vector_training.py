@@ -138,7 +138,7 @@ def test_what_is_learned_of_a_vector() -> None:
         infer_features(table, ["words"], costs, {"words": FeatureOptions(kind="numeric")})
     with pytest.raises(DesignError, match="kind='vector' does not fit 'a', a column of values"):
         infer_features(Table.of({"a": [1.0]}), ["a"], CostModel.of(None, ["a"]), {"a": FeatureOptions(kind="vector")})
-    with pytest.raises(DataError, match="a gap"):
+    with pytest.raises(DataError, match="a missing value"):
         infer_features(table, ["words"], costs, {"words": FeatureOptions(missing="forbid")})
 
 

@@ -33,8 +33,22 @@ def _parser() -> argparse.ArgumentParser:
         "nothing. Run it now and then; what is there already stays.",
     )
     add = parser.add_argument
-    add("--spam", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.Junk; may repeat")
-    add("--ham", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.NotJunk; may repeat")
+    add(
+        "--spam",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="such as Maildir/.Junk; can be given more than once",
+    )
+    add(
+        "--ham",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="such as Maildir/.NotJunk; can be given more than once",
+    )
     add("--out", type=Path, required=True, metavar="MAIL", help="the training set; train and retrain read it")
     add("--everything", action="store_true", help="also what the filter itself gave this label")
     return parser

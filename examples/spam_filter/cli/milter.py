@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "--on-error",
         choices=("accept", "tempfail"),
         default="accept",
-        help="what becomes of a message that cannot be decided: accepted and marked error, or tried again later (%(default)s)",
+        help="a message that cannot be decided is accepted and marked error, or tried again later (default: %(default)s)",
     )
     return parser
 
