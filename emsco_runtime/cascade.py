@@ -15,7 +15,7 @@ from emsco_runtime.decider import Decider
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions, decide_columns
 from emsco_runtime.driving.golden_replay import replay_golden_items
-from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, deadline_from
+from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, compute_deadline
 from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers, check_observers
 from emsco_runtime.driving.runner import DecisionRunner
 from emsco_runtime.engine.scorer import Scorer
@@ -277,7 +277,7 @@ class Cascade(Decider):
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
         max_cost = check_budget(budget)
-        deadline_from(deadline_s)
+        compute_deadline(deadline_s)
         inputs = self._inputs.check_many(items, keys, known)
         check_count("concurrency", concurrency)
         scorer = self._scorer or self._raise_closed()
@@ -316,7 +316,7 @@ class Cascade(Decider):
         max_cost = check_budget(budget)
         self._runner.check_many()
         inputs = self._inputs.check_many(items, keys, known)
-        limits = self._runner.limits_until(deadline_s)
+        limits = self._runner.make_limits(deadline_s)
         return self._runner.decide_many(self._scorer or self._raise_closed(), inputs, max_cost, limits)
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:

@@ -328,7 +328,7 @@ class Problem:
     @property
     def has_other_folds(self) -> bool:
         """Whether the rows can be divided into folds in other ways; by time, and of few rows or groups, there is one alone."""
-        return self._can_be_drawn_again() and self._draw_other_folds(0) is not None
+        return self._can_redraw_folds() and self._draw_other_folds(0) is not None
 
     @property
     def curve_strength(self) -> float:
@@ -384,7 +384,7 @@ class Problem:
         same designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws
         no different division; 0 always does, if there is one.
         """
-        if not self._can_be_drawn_again():
+        if not self._can_redraw_folds():
             return self
         other = self._draw_other_folds(number)
         if other is None and not self.has_other_folds:
@@ -446,7 +446,7 @@ class Problem:
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
 
-    def _can_be_drawn_again(self) -> bool:
+    def _can_redraw_folds(self) -> bool:
         """Return whether chance dealt the rows to folds."""
         folds = [part.fold for part in self.parts if part.fold is not None]
         # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
@@ -509,7 +509,7 @@ def _build_problem(
     target = train.target
     sample_weight = train.weights
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
-    if _count_the_same(splits.values()):
+    if _have_equal_weights(splits.values()):
         splits = {name: replace(split, weights=None) for name, split in splits.items()}
         train = splits["train"]
     for split in splits.values():
@@ -650,7 +650,7 @@ def _check_split_weights(numbers: Any, rows: int, split: str) -> Floats:
         raise DataError(f"{split} rows: {error}") from None
 
 
-def _count_the_same(splits: Iterable[Split]) -> bool:
+def _have_equal_weights(splits: Iterable[Split]) -> bool:
     """Return whether all rows of all splits have the same weight."""
     weights = [np.ones(1) if split.weights is None else split.weights for split in splits]
     return len({float(part.min()) for part in weights} | {float(part.max()) for part in weights}) == 1

@@ -29,7 +29,7 @@ class StageThresholds:
     early: tuple[float, ...]
 
     @classmethod
-    def alike(cls, thresholds: Sequence[float]) -> StageThresholds:
+    def constant(cls, thresholds: Sequence[float]) -> StageThresholds:
         """Return the same thresholds for all stages."""
         return cls(tuple(thresholds), tuple(thresholds))
 

@@ -81,7 +81,7 @@ class PartitionedBench(DesignBench):
         compile_search()
         rows = sum(label_rows)
         super().__init__(
-            problem, (StageThresholds.alike(problem.thresholds),), items=rows, rows=rows, label_rows=label_rows, stop=stop
+            problem, (StageThresholds.constant(problem.thresholds),), items=rows, rows=rows, label_rows=label_rows, stop=stop
         )
         self._partitions = partitions
         self._stages = stages

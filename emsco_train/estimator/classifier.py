@@ -265,7 +265,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             by="knee",
             sure=self.sure,
             # Only `select` and `export` try other thresholds.
-            floors_tune=False,
+            suggest_floors=False,
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)

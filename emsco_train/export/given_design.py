@@ -122,7 +122,9 @@ def export_design(
     if settings.is_logistic:
         compile_search()
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
-    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, StageThresholds.alike(thresholds))
+    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(
+        design, StageThresholds.constant(thresholds)
+    )
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
     expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split, labels=labels)
     manifest = build_manifest(info, model, cost_model, train, expected, settings_record)

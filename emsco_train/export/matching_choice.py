@@ -98,8 +98,8 @@ def find_matching_design(
     SelectionError
         If no design that costs less matches, or if all features at once accept nothing.
     """
-    made = fitters or ProblemFitters(problem)
-    reference = evaluate_all_features(problem, front, jobs=jobs, fitters=made)
+    fitters = fitters or ProblemFitters(problem)
+    reference = evaluate_all_features(problem, front, jobs=jobs, fitters=fitters)
     everything = reference.design
     if not everything.coverage:
         raise SelectionError(
@@ -108,7 +108,7 @@ def find_matching_design(
         )
     best: _Compared | None = None
     nearest: _Compared | None = None
-    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=made):
+    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=fitters):
         for found in _compare(reference, match, bench, place, population):
             if found.bound <= match.share and (best is None or found.cost < best.cost):
                 best = found
@@ -126,9 +126,9 @@ def evaluate_all_features(
 
     Where the front has upgraded designs, it is of the kind of stages whose answers are worth more.
     """
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     kinds = dict.fromkeys([None, *(design.upgrade for design in front)])
-    return max((_evaluate_kind(problem, upgrade, jobs, made) for upgrade in kinds), key=_value)
+    return max((_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds), key=_value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -153,7 +153,7 @@ def order_candidates(
     """
     by = requirements.by or ("coverage" if requirements.min_coverage is None else "cost")
     # A promise alone is enough for other thresholds to be tried.
-    criterion = replace(requirements, by=by, floors_tune=False)
+    criterion = replace(requirements, by=by, suggest_floors=False)
     # Raises, with the nearest design, where none meets the requirements.
     criterion.choose([candidate.design for candidate in candidates], full_cost)
     matching = [candidate for candidate in candidates if requirements.meets(candidate.design)]

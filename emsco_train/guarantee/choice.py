@@ -132,11 +132,11 @@ def choose_design(
     CertificationError
         If none can be guaranteed to keep what is to be promised.
     """
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     if criteria.promise.is_asked:
         rows = _rows_to_test(problem)
         try:
-            return _choose_certified(problem, rows, front, criteria, ledger, made)
+            return _choose_certified(problem, rows, front, criteria, ledger, fitters)
         except CertificationError as error:
             if rows.groups is None:
                 raise
@@ -149,7 +149,7 @@ def choose_design(
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements, problem.validation.name)
-    certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=made)
+    certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=fitters)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 

@@ -239,7 +239,7 @@ class SetFitter:
         if self._part is not None:
             return self._calibrator.fit_part(self._part, columns, jobs)
         scalings = self._calibrator.scalings(columns, jobs)
-        return self.stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
+        return self.stages.fit_batch(columns, jobs).with_temperatures(np.array([scaling.applied(None) for scaling in scalings]))
 
     def scalings(self, columns: Mask, jobs: int) -> Sequence[TemperatureScaling | None]:
         """Return how sets, given by their columns [sets, columns], were calibrated; None for each if that was not asked for."""

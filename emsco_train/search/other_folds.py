@@ -86,7 +86,7 @@ def _number_divisions(problem: Problem, count: int) -> Iterable[int]:
 
 def find_near(front: Front, requirements: Requirements) -> list[Design]:
     """Return the designs of a front that meet some requirements by their figures, or nearly do."""
-    loose = requirements.loosened(_NEAR)
+    loose = requirements.loosen(_NEAR)
     return [design for design in front if loose.meets(design)]
 
 

@@ -235,7 +235,7 @@ def search_thresholds(
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     if problem.settings.is_logistic:
         # No part of the time limit.
         load_search()
@@ -246,15 +246,15 @@ def search_thresholds(
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
-        with name_time_limit(problem, limit), made.stop.set_after(limit.fit_seconds()):
-            own = made if part is problem else ProblemFitters(part, made.stop)
+        with name_time_limit(problem, limit), fitters.stop.set_after(limit.fit_seconds()):
+            own = fitters if part is problem else ProblemFitters(part, fitters.stop)
             bench = bench or Workbench(part, thresholds, jobs=workers, fitters=own)
-            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=made))
+            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=fitters))
         left = limit.remaining()
         allowed = left / (count - position) if share_time and left is not None else limit.seconds
         started = time.monotonic()
         # What the preparation took is not added to the time of the first search.
-        stopping = made.stop.set_after(limit.fit_seconds() if position == 0 else None)
+        stopping = fitters.stop.set_after(limit.fit_seconds() if position == 0 else None)
         try:
             with name_time_limit(problem, limit), stopping:
                 outcome = run_search(
@@ -282,7 +282,7 @@ def search_thresholds(
             if shown is not None:
                 shown.close()
         if upgrade is not None and outcome.stopped != "interrupted":
-            other = made.upgraded(upgrade)
+            other = fitters.upgraded(upgrade)
             better = better or Workbench(other.problem, thresholds, jobs=workers, fitters=other)
             outcome = upgrade_front(
                 outcome,

@@ -280,7 +280,7 @@ def test_calls_that_wait_for_a_thread_at_the_deadline_never_begin(
     cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)
     end = time.perf_counter() + WITHIN
     # In async code the deadline of each item counts from its own start: here all have the same.
-    monkeypatch.setattr(runner, "deadline_from", lambda _: end)
+    monkeypatch.setattr(runner, "compute_deadline", lambda _: end)
     if way == "many":
         decisions = cascade.decide_many(range(100), deadline_s=WITHIN)
     else:

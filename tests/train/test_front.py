@@ -470,7 +470,7 @@ def test_early_thresholds_are_part_of_a_design() -> None:
     assert early.stage_thresholds == StageThresholds((0.9, 0.9), (0.99, 0.95))
     front = Front([early, plain], full_cost=3.0)
     assert Front.from_json(front.to_json()) == front
-    assert Design.of((0, 1), names, StageThresholds.alike((0.9, 0.9)), **figures) == plain
+    assert Design.of((0, 1), names, StageThresholds.constant((0.9, 0.9)), **figures) == plain
     one = Design.of((0, 0), names, StageThresholds((0.9, 0.9), (0.99, 0.95)), **figures)
     assert one.early_thresholds is None
     with pytest.raises(DataError, match=r"designs\.\d\.id is '.*', not that of its stages"):

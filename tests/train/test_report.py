@@ -33,7 +33,7 @@ from emsco_train.designs.chromosome import compress
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.knee import knee_of
+from emsco_train.designs.knee import find_knee
 from emsco_train.designs.precision import Precision
 from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DataError, DesignError, SelectionError
@@ -737,11 +737,11 @@ def test_the_knee_is_looked_for_once(run: Path, monkeypatch: pytest.MonkeyPatch)
     """Every view asks for it: with a thousand designs, a search for each took most of a minute."""
     asked: list[int] = []
 
-    def find_knee(designs: Sequence[Design], full_cost: float) -> Design:
+    def count_and_find_knee(designs: Sequence[Design], full_cost: float) -> Design:
         asked.append(len(designs))
-        return knee_of(designs, full_cost)
+        return find_knee(designs, full_cost)
 
-    monkeypatch.setattr("emsco_train.designs.selection.knee_of", find_knee)
+    monkeypatch.setattr("emsco_train.designs.selection.find_knee", count_and_find_knee)
     render_page(read_report_data(run))
     assert len(asked) == 1
 

@@ -186,8 +186,8 @@ def test_a_vector_is_so_many_numbers_in_a_group(seed: int, gaps: bool, stages: l
     parts = Problem.of(apart(table), labels, costs=APART_COSTS, threshold=0.8, seed=seed)
     np.testing.assert_array_equal(whole.train.encoded, parts.train.encoded)
     split_stages = [tuple(part for name in stage for part in (NAMES if name == "words" else [name])) for stage in stages]
-    one = CascadeFitter.of(whole).fit([tuple(stage) for stage in stages], StageThresholds.alike(whole.thresholds))
-    other = CascadeFitter.of(parts).fit(split_stages, StageThresholds.alike(parts.thresholds))
+    one = CascadeFitter.of(whole).fit([tuple(stage) for stage in stages], StageThresholds.constant(whole.thresholds))
+    other = CascadeFitter.of(parts).fit(split_stages, StageThresholds.constant(parts.thresholds))
     assert one.stage_costs() == other.stage_costs()
     codes = whole.held_out.codes
     for mine, its in zip(one.stages, other.stages, strict=True):

@@ -19,7 +19,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
-from emsco_train.data.curves.choice_rows import ChoiceRows, one_against_others, sample_rows
+from emsco_train.data.curves.choice_rows import ChoiceRows, one_vs_rest_targets, sample_rows
 from emsco_train.data.directions import UNDIRECTED, Directions
 
 __all__ = ["choose_penalties", "learn_curves", "principal_columns"]
@@ -52,7 +52,7 @@ def learn_curves(
     rows = sample_rows(len(codes), _MAX_ROWS, rng)
     bases = _make_bases(features, codes[rows], directions)
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
-    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_against_others(target[rows], labels)]
+    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_vs_rest_targets(target[rows], labels)]
     widths = _column_counts(features, labels)
     return tuple(
         _make_curve(basis, [model.coefficients[place] for model in models], row_weights, width)
@@ -88,7 +88,7 @@ def choose_penalties(
     candidates = [CurvePenalties(line, factor * line) for factor in _STEP_PENALTIES]
     curved_losses = _held_out_losses(curved, chosen, len(labels), candidates)
     losses = np.vstack([curved_losses, straight_losses[best]])
-    return [*candidates, CurvePenalties(line)][_strongest_of_the_good(losses)]
+    return [*candidates, CurvePenalties(line)][_choose_by_one_standard_error(losses)]
 
 
 def _make_bases(features: Sequence[Feature], codes: Floats, directions: Directions) -> list[FeatureBasis]:
@@ -96,7 +96,7 @@ def _make_bases(features: Sequence[Feature], codes: Floats, directions: Directio
     return [FeatureBasis.of(feature, column, directions.of(feature.name)) for feature, column in columns]
 
 
-def _strongest_of_the_good(losses: Floats) -> int:
+def _choose_by_one_standard_error(losses: Floats) -> int:
     """Return the last of those whose loss exceeds the lowest by no more than one standard error of the difference."""
     excess = losses - losses[np.argmin(losses.sum(axis=1))]
     is_good = excess.sum(axis=1) <= excess.std(axis=1) * np.sqrt(losses.shape[1])
@@ -108,7 +108,7 @@ def _held_out_losses(
 ) -> Floats:
     """Return the loss of each row [candidates, rows], by weight, under models of the other folds; penalties are ascending."""
     losses, weights = np.zeros((len(candidates), len(chosen.rows))), chosen.weights
-    for fold, wanted in itertools.product(chosen.folds, one_against_others(chosen.target, labels)):
+    for fold, wanted in itertools.product(chosen.folds, one_vs_rest_targets(chosen.target, labels)):
         fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
         model = None
         for place in reversed(range(len(candidates))):
