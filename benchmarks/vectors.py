@@ -1,4 +1,4 @@
-"""A vector feature in addition to cheap ones: what all its numbers, or one learnt score of them, add.
+"""A vector feature in addition to cheap ones: what all its numbers, or one learned score of them, add.
 
 ``vectors.py mail``: hashed words of real mail, the SpamAssassin sample next to the project, over several divisions in which equal
 bodies stay together. ``vectors.py made-up``: an embedding of 384 numbers of which 20 directions mean something, in pools of 1,000

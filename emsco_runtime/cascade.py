@@ -44,13 +44,13 @@ class Cascade(Decider):
         item, or go on with the feature's "default" from the bundle.
     pool
         Threads in which the plain acquirers of a stage run at the same time. None: they run one after the other in the calling
-        thread, but those with a time-out, and all of them under a deadline, in a pool of the cascade's own.
+        thread, but those with a timeout, and all of them under a deadline, in a pool of the cascade's own.
     concurrency
         Async acquirers of one stage that run at the same time.
     observers
         Called with each finished `Decision`; see `emsco_runtime.observers`.
     listener
-        Called after each decision with everything that was learnt about the item; see `emsco_runtime.shadow`. It must not raise.
+        Called after each decision with everything that was learned about the item; see `emsco_runtime.shadow`. It must not raise.
 
     Raises
     ------
@@ -329,7 +329,7 @@ class Cascade(Decider):
         Parameters
         ----------
         columns
-            Feature -> values, all of one length. Columns that no stage needs are ignored. In place of values, a function from
+            Feature -> values, all of one length. Columns that no stage needs are ignored. Instead of values, a function from
             an array of row numbers to their values: it is called with the rows that reach its stage, and so an expensive column
             is computed for these alone.
         budget

@@ -313,7 +313,7 @@ def describe_budgets(rows: Sequence[BudgetRow]) -> Iterator[str]:
     yield "## Spambase without reject\n"
     yield (
         "Accuracy of all answers in %, and the mean number of features in brackets, for budgets on that mean. GDFS is a"
-        " learnt dynamic selection, as its authors' notebook reports it: one run, its own division.\n"
+        " learned dynamic selection, as its authors' notebook reports it: one run, its own division.\n"
     )
     lines: list[tuple[Any, ...]] = []
     for method, rows_of_method in group_rows(rows, "method").items():

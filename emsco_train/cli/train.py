@@ -55,7 +55,7 @@ def _parser() -> OneLineParser:
 def _add_data(group: Any) -> None:
     group.add_argument("--data", metavar="TABLE", help="one table, to be divided into train, validation, test and certify rows")
     for split in _SPLITS:
-        group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, in place of --data")
+        group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, instead of --data")
     group.add_argument("--label", default="label", metavar="COL", help="column of the true label (default: label)")
     group.add_argument("--costs", metavar="FILE", help="what features cost: TOML, JSON, or one line of numbers (default: 1 each)")
     group.add_argument(

@@ -295,7 +295,7 @@ def _suggest_floors(trained: TrainedRun) -> str:
     if not (accuracy and coverage):
         return ""
     if accuracy * sum(counts.rows for counts in knee.labels) <= max((counts.rows for counts in knee.labels), default=0):
-        # Whoever always gives the most frequent label keeps such a floor: the cheapest design above it is worth little.
+        # Always giving the most frequent label satisfies such a floor: the cheapest design above it is worth little.
         return " --design knee"
     return f" --min-accuracy {accuracy:g} --min-coverage {coverage:g}{_suggest_recall(trained, accuracy, coverage)}"
 

@@ -1,4 +1,4 @@
-"""`Curve`: one feature as a step function, learnt from labelled rows; what a stage model sees of the feature."""
+"""`Curve`: one feature as a step function, learned from labelled rows; what a stage model sees of the feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds: who scores whom when every row of a pool both fits and measures, and no row is scored by a model that has seen it.
+"""Folds: every row of a pool both fits and measures, and no row is scored by a model that has seen it.
 
 Plain: each fold has its share of every label. With `groups`: rows of a group are in one fold. With `time`: forward chaining, so
 that rows are only ever scored by models of earlier rows; the first block, which nothing can score, is in no fold. Nor are rows of

@@ -107,7 +107,7 @@ class Problem:
     encoder
         The blocks of all features.
     learner
-        How encoders are learnt, and how strongly curves and vectors are shrunk.
+        How encoders are learned, and how strongly curves and vectors are shrunk.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
@@ -203,7 +203,7 @@ class Problem:
             "temperature": scale the confidences of each stage by a temperature from cross-fitted scores, where that lowers
             their log loss; needs folds.
         stages
-            "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
+            "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learned from the
             rows that fit models; where straight lines predict about as well, these are kept. "boosted": boosted trees, which are
             slower to search with. Instead of a classifier.
         increasing, decreasing

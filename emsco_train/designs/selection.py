@@ -330,7 +330,7 @@ class Requirements(Constraints):
             return f"No design satisfies this without bounds either, so more rows alone would not help. {self._other_searches()}"
         design = self._nearest(hopeful, full_cost)
         rows = self._rows_needed(design)
-        needed = f"about {rows:,} rows in place of {design.rows:,} would do" if rows else "no number of rows would be enough"
+        needed = f"about {rows:,} rows instead of {design.rows:,} would do" if rows else "no number of rows would be enough"
         return (
             f"Without bounds {design.id} satisfies this; if its figures stayed the same, {needed}. "
             "Give more rows, ask for less, or choose by the figures alone with `sure=None`"

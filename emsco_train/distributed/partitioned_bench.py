@@ -61,7 +61,7 @@ class PartitionedBench(DesignBench):
     partitions
         All of them.
     stages
-        Who fits on their train rows.
+        Fits models on their train rows.
     label_rows
         The validation rows by label.
     train_rows

@@ -98,7 +98,7 @@ def export_design(
     DataError, DesignError
         If the arguments do not fit together.
     ConversionError
-        If the classifier has no faithful ONNX graph.
+        If the classifier cannot be converted to ONNX with equal probabilities.
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """

@@ -161,7 +161,7 @@ def _choose_again(
     accepted, right, cost = outcomes.sums(weights)
     coverage, mean_cost = np.minimum(accepted / total, 1.0), cost / total
     accuracy = np.minimum(np.divide(right, accepted, out=np.zeros(len(accepted)), where=accepted > 0), 1.0)
-    # Bounds are never better than the figures: whoever misses a limit by these needs none.
+    # Bounds are never better than the figures: where these miss a limit, bounds are not needed.
     short = sum(requirements.shortfalls(mean_cost, coverage, accuracy), np.zeros(len(designs)))
     near = {
         position: _with_figures(

@@ -175,7 +175,7 @@ def _no_match(reference: AllFeaturesBaseline, match: MatchEverything, nearest: _
     return SelectionError(
         f"{asked} (threshold {everything.threshold_text}); nearest is {design.id}, which differs in "
         f"{100 * nearest.share:.3g} % of {pluralize(len(rows), f'{rows.name} row')}{level}, at cost {design.cost:.6g} "
-        f"in place of {everything.cost:.6g}. Allow more, give more rows, or ask for floors",
+        f"instead of {everything.cost:.6g}. Allow more, give more rows, or ask for floors",
         design.id,
     )
 

@@ -49,7 +49,7 @@ class Weights:
         if above.size:
             raise CertificationError(
                 f"no certificate can be given: {pluralize(above.size, 'certify row')} weigh more than {self.max_weight:g}, the "
-                f"largest weight that was stated beforehand (the first is row {above[0]}: {self.of_rows[above[0]]:g}). The test "
+                f"largest weight that was stated in advance (the first is row {above[0]}: {self.of_rows[above[0]]:g}). The test "
                 "holds for weights up to a known limit alone: give no weights, or state a limit that holds for every item, "
                 "and use new certify rows",
                 None,

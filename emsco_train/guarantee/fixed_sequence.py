@@ -7,7 +7,7 @@ with no more than that probability. No correction is needed, neither for the num
 one test of the one limit of X decides. (A design passes only if every limit's own test does: an intersection-union test. What
 would take a correction is to pass with some limit, whichever it is.) All that is used of the sequence is that it does not depend
 on the certify rows; `candidates` makes it from validation figures and from how many certify rows there are. All that is used of
-the limits is that they were stated beforehand.
+the limits is that they were stated in advance.
 
 Why the certificate states the limits asked for and not the chosen design's own bounds: how far the tests get is decided by the
 same rows, so nothing holds such a bound to its confidence. The lowest bound of those that passed was below the true error in 10 %

@@ -1,4 +1,4 @@
-"""`CurvesFile`: curves.json, which says what a run with curved stages learnt about each feature."""
+"""`CurvesFile`: curves.json, which says what a run with curved stages learned about each feature."""
 
 from __future__ import annotations
 

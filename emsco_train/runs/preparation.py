@@ -45,7 +45,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     """
     read = read_source(request.paths, request.columns, on_phase)
     on_phase(Phase("looking at the table"))
-    # Whoever says what a column is, or where it belongs, wants it.
+    # Columns whose kind or place the user gives are wanted.
     wanted = {*request.pinned, *request.unknown, *request.increasing, *request.decreasing}
     columns = request.columns
     findings = list(find_table_faults(read, columns.kinds or {}, wanted, columns.missing, min_category=request.min_category))

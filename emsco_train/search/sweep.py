@@ -228,7 +228,7 @@ def search_thresholds(
     With `max_rows`, designs are searched on a sample of that many train and validation rows, then fitted and measured on all.
     Every search begins with the designs of `start`, besides its own. The time limit is for each threshold, unless they share it:
     then each may take an equal share of what is left. `progress` and `checkpoints` give those of a threshold by its position;
-    progress is shown in place of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
+    progress is shown instead of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
     same sets again. With `upgrade`, designs of each front are fitted again with stages of that kind, see `upgrade_front`, and the
     search takes half of a time limit. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """

@@ -1,4 +1,4 @@
-"""Stores: what was learnt is what is read, files are replaced at once, and a store that cannot be read says so."""
+"""Stores: what was learned is what is read, files are replaced at once, and a store that cannot be read says so."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_options_that_no_training_can_use_are_refused_before_any_work(
 
 
 def test_a_price_that_no_question_has_is_refused() -> None:
-    """Look-ups cost nothing at least."""
+    """Lookups cost nothing at least."""
     with pytest.raises(ModelError, match=r"query_ms is -1\.0: expected a number of at least 0"):
         LookupPlan("system", query_ms=-1.0)
 

@@ -146,7 +146,7 @@ def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:
     options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 0.01]
     message = run_expecting_error(1, "emsco-export", *options)
     assert " short" in message
-    assert "rows in place of 60 would do" in message
+    assert "rows instead of 60 would do" in message
     assert message.rstrip().endswith("or choose by the figures alone with --sure none")
     shown, manifest = export(run, tmp_path / "half", "--min-accuracy", floor, "--sure", "0.5")
     assert "by bounds at level 0.5\n" in shown

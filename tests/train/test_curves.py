@@ -1,4 +1,4 @@
-"""Curves: what is learnt about one feature, how strongly it is shrunk, and that graphs and training mean the same by it."""
+"""Curves: what is learned about one feature, how strongly it is shrunk, and that graphs and training mean the same by it."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def learn(codes: np.ndarray, target: np.ndarray, features: Sequence[Feature], st
 
 
 def test_level_zero_is_the_mean() -> None:
-    """Over the rows that curves were learnt from, each column has mean 0; a gap that no row had counts as the mean."""
+    """Over the rows that curves were learned from, each column has mean 0; a gap that no row had counts as the mean."""
     codes, target = make_rows(300)
     codes = codes[~np.isnan(codes).any(axis=1)]
     target = target[: len(codes)]

@@ -1,4 +1,4 @@
-"""curves.json: what a run with curved stages learnt, as it was learnt; and no such file for straight stages."""
+"""curves.json: what a run with curved stages learned, as it was learned; and no such file for straight stages."""
 
 from __future__ import annotations
 

@@ -488,7 +488,7 @@ def test_pins_exclusion_and_constraints(cancer: tuple[pd.DataFrame, np.ndarray])
     assert fitted.design_.bounds(0.85).accuracy >= 0.9
     assert fitted.design_.bounds(0.85).cost <= 4
     assert clone(fitted).set_params(sure=None).fit(X, y).design_ == fitted.front_.knee
-    with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows in place of"):
+    with pytest.raises(SelectionError, match=r"with bounds at `sure=0\.9999999`.*rows instead of"):
         clone(fitted).set_params(sure=0.9999999, min_accuracy=0.93).fit(X, y)
     with pytest.raises(
         DesignError, match=r"max_cost is 0\.5, but the pinned features \(mean radius, mean symmetry\), .* cost 2:"

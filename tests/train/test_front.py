@@ -184,7 +184,7 @@ def test_selection_by_bounds_that_fails_says_what_helps() -> None:
     assert "none of 3 designs satisfies `min_accuracy=0.965`, `min_coverage=0.85` with bounds at `sure=0.85`" in text
     assert f"accuracy 0.97 (bound {bound:.4g}, {0.965 - bound:.2g} short), coverage 0.9 (bound " in text
     assert text.endswith("Give more rows, ask for less, or choose by the figures alone with `sure=None`")
-    rows = int(text.partition("stayed the same, about ")[2].partition(" rows in place of 500 would do")[0].replace(",", ""))
+    rows = int(text.partition("stayed the same, about ")[2].partition(" rows instead of 500 would do")[0].replace(",", ""))
     assert counted(rows).select(min_accuracy=0.965, min_coverage=0.85).id == EXPENSIVE.id
     with pytest.raises(SelectionError):
         counted(int(0.85 * rows)).select(min_accuracy=0.965, min_coverage=0.85)

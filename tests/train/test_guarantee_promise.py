@@ -245,7 +245,7 @@ def test_certificate_of_weighted_rows() -> None:
 
 
 def test_a_weight_above_the_stated_limit_refuses_the_certificate() -> None:
-    """The limit must have been known beforehand: a row above it is not bounded by anything, and there is no certificate."""
+    """The limit must have been known in advance: a row above it is not bounded by anything, and there is no certificate."""
     with pytest.raises(CertificationError, match=r"2 certify rows weigh more than 3, .* row 1: 3\.5"):
         Weights(np.array([1.0, 3.5, 9.0]), 3.0)
 

@@ -181,7 +181,7 @@ def test_floors_that_no_design_keeps() -> None:
         FRONT.select(min_recall={"fraud": 0.9}, sure=None)
     with pytest.raises(SelectionError, match="add a floor on coverage, with which exports try other thresholds, too"):
         FRONT.select(min_accuracy_of={"fraud": 0.999}, sure=None)
-    with pytest.raises(SelectionError, match=r"about [\d,]+ rows in place of 1,000 would do"):
+    with pytest.raises(SelectionError, match=r"about [\d,]+ rows instead of 1,000 would do"):
         FRONT.select(min_recall={"fraud": 0.74})
 
 

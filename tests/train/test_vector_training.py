@@ -292,8 +292,8 @@ def test_an_empty_vector_of_a_fold_is_scaled_once() -> None:
     problem = Problem.of(table, target, folds=2)
     codes = problem.train.codes.copy()
     codes[:, 1:] = np.nan
-    learnt = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
-    assert learnt.blocks[1:] == problem.encoder.blocks[1:]
+    learned = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
+    assert learned.blocks[1:] == problem.encoder.blocks[1:]
 
 
 # Files

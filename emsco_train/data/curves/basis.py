@@ -12,8 +12,8 @@ from emsco_train.data.curve import find_cells
 
 __all__ = ["FeatureBasis", "choose_knots"]
 
-# Cells of a number, at most, and the steps that are learnt freely over them. On Spambase, and on small tables, 16 to 64 cells and
-# 8 to 16 steps did equally well.
+# Cells of a number, at most, and the steps that are learned freely over them. On Spambase, and on small tables, 16 to 64 cells
+# and 8 to 16 steps did equally well.
 _MAX_CELLS = 32
 _MAX_STEPS = 8
 # Values beyond these quantiles count as these when the cells of a number are placed on a line.

@@ -27,7 +27,7 @@ __all__ = ["choose_penalties", "learn_curves", "principal_columns"]
 _LINE_PENALTIES = (1.0, 8.0, 64.0, 512.0)
 # Times that of lines.
 _STEP_PENALTIES = (1.0, 4.0, 16.0, 64.0)
-# Rows that curves are learnt from, at most.
+# Rows that curves are learned from, at most.
 _MAX_ROWS = 100_000
 # Columns of a feature in the stage models of several labels, more of which added nothing on NSL-KDD; one, where the model of all
 # features would have more parameters than this: the time of a fit grows with their third power.
@@ -119,7 +119,7 @@ def _held_out_losses(
 
 
 def _column_counts(features: Sequence[Feature], labels: int) -> list[int]:
-    """Return how many columns of stage models the curve of each feature has, whatever rows it is learnt from."""
+    """Return how many columns of stage models the curve of each feature has, whatever rows it is learned from."""
     counts = [_column_count(feature, labels) for feature in features]
     return counts if labels * sum(counts) <= _MAX_PARAMETERS else [1] * len(counts)
 

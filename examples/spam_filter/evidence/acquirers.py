@@ -1,4 +1,4 @@
-"""The acquirers that ask the network: each async, with a time-out, a breaker, and a cache by what its answer depends on.
+"""The acquirers that ask the network: each async, with a timeout, a breaker, and a cache by what its answer depends on.
 
 | acquirer | asks | cached by |
 |---|---|---|
@@ -48,7 +48,7 @@ class Evidence:
     resolver
         Answers the questions.
     settings
-        Lists and time-out.
+        Lists and timeout.
     """
 
     def __init__(self, resolver: Resolver, settings: LookupSettings) -> None:

@@ -65,7 +65,7 @@ class BlockList:
     kind
         What it lists.
     resolver
-        Whom to ask.
+        The resolver to ask.
     """
 
     def __init__(self, zone: str, kind: ListKind, resolver: Resolver) -> None:

@@ -2,7 +2,7 @@
 
 A domain whose own name servers do not answer proves nothing about itself: its mail is not authenticated, and that is a value.
 Were it a failure, anybody could open the breakers with a broken domain. Only where our resolver does not answer at all is the
-look-up a failure.
+lookup a failure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_SIGNATURES = Signatures()
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """Whether a message is from whom it says.
+    """Whether a message is from the sender that it names.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SenderChecks:
         return Authentication(policy, await _find_alignment(mail, result, signatures, policy))
 
     async def is_authenticated(self, mail: Mail) -> bool:
-        """Return whether SPF or DKIM vouch for the domain in From, whatever it asks for: one look-up less."""
+        """Return whether SPF or DKIM vouch for the domain in From, whatever it asks for: one lookup less."""
         result, signatures = await asyncio.gather(self.spf(mail), self.signatures(mail))
         return await _find_alignment(mail, result, signatures, NO_POLICY)
 

@@ -1,4 +1,4 @@
-"""DKIM (RFC 6376): whose signatures does a message bear? Verified by dkimpy, with our resolver in the place of its own.
+"""DKIM (RFC 6376): whose signatures does a message bear? Verified by dkimpy, with our resolver instead of its own.
 
 The sender chooses message, signature and key, and some of the library's steps take time in proportion to the square of what they
 are given. So messages and keys beyond the bounds below are not verified: their signatures count as absent.

@@ -160,7 +160,7 @@ def stuff_dots(content: bytes) -> bytes:
 
 
 def can_be_smuggled(content: bytes) -> bool:
-    r"""Return whether a careless server could see the end of the message inside of it.
+    r"""Return whether a careless server could see the end of the message inside it.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """From labelled mail to rows of features, honestly.
 
 What the stores say of a message must not come from the message itself: a word that was seen once, in this very spam, would look
-like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the messages that are learnt
+like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the messages that are learned
 from, those of train and validation, are cross-fitted: their families are dealt into ten folds, and the features of a fold come
-from stores that were learnt from the other nine. All other messages, and later the live ones, get the stores that were learnt
+from stores that were learned from the other nine. All other messages, and later the live ones, get the stores that were learned
 from all of these.
 
-An attacked copy of a message goes with its original: the same fold, so the same stores, and nothing is learnt from it.
+An attacked copy of a message goes with its original: the same fold, so the same stores, and nothing is learned from it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def extract(
         fold = folds[left_out[0]] if left_out else None
         if fold is None:
             return stores_path
-        # What is looked up and was not learnt from these messages: borrowed text, and footers.
+        # What is looked up and was not learned from these messages: borrowed text, and footers.
         others = {clue for index in left_out for clue in footer_clues(parsed[index])}
         others.update(clue for index in left_out if index >= len(mails) for clue in all_clues(parsed[index]))
         path = Path(folder) / f"{fold}.sqlite"

@@ -52,7 +52,7 @@ class Retraining:
 def retrain_model(
     mails: Sequence[LabelledMail], folder: Path, plan: TrainingSettings, *, on_step: Callable[[str], object] = lambda _: None
 ) -> Retraining:
-    """Train a model, and put it in the place of the old one if nothing speaks against it.
+    """Train a model, and replace the old one with it if nothing speaks against that.
 
     Parameters
     ----------
