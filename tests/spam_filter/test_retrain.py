@@ -20,7 +20,7 @@ from spam_filter.training import retraining
 from spam_filter.training.corpus import LabelledMail, read_corpus
 from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import Division, TrainedModel, TrainingSettings
-from spam_filter.training.retraining import find_objection
+from spam_filter.training.retraining import find_regression
 from spam_filter.training.seen_mail import hash_message, read_seen
 
 from emsco_runtime.model_folder import MODEL_FILE
@@ -47,7 +47,7 @@ def counts(right: int, wrong_ham: int, wrong_spam: int, unsure: int) -> Evaluati
 )
 def test_a_new_model_must_not_be_worse(old: Evaluation, new: Evaluation, objection: str) -> None:
     """More errors, more lost ham, or much less decided keeps the old one."""
-    found = find_objection(old, new)
+    found = find_regression(old, new)
     assert bool(found) == bool(objection)
     if objection:
         assert re.search(objection, found)
