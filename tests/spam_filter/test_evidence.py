@@ -312,7 +312,9 @@ def test_lists_know_addresses_and_domains(tmp_path: Path) -> None:
 
 
 @needs_nsd
-@pytest.mark.parametrize(("zone", "reason"), [("all.example", "lists the entry that no list may"), ("gone.example", "its test entry")])
+@pytest.mark.parametrize(
+    ("zone", "reason"), [("all.example", "lists the entry that no list may"), ("gone.example", "its test entry")]
+)
 def test_a_list_with_wrong_test_entries_is_not_used(server: NameServer, zone: str, reason: str) -> None:
     """One that lists everything, or nothing at all, fails before it is asked for anybody."""
     with pytest.raises(LookupFailed, match=reason):

@@ -2,8 +2,7 @@
 
 Lists give false answers at times: one that was given up may answer for every name, or a provider answers for names that do not
 exist. So a list is used only while it lists its test entry and does not list the entry that no list may: both are asked for now
-and then. Answers
-outside of 127.0.0.0/8, and those of 127.255.255.0/24, by which lists say "you ask too much", are no listings.
+and then. Answers outside of 127.0.0.0/8, and those of 127.255.255.0/24, by which lists say "you ask too much", are no listings.
 """
 
 from __future__ import annotations
