@@ -47,7 +47,7 @@ from emsco_train.distributed.part_reading import (
 from emsco_train.distributed.part_rows import PartRows, RowLayout
 from emsco_train.distributed.partitioned_bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.partitions import Partitions
-from emsco_train.distributed.statistics import LearntColumns, find_reach, learn_columns
+from emsco_train.distributed.statistics import LearnedColumns, find_reach, learn_columns
 from emsco_train.errors import DataError, DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
@@ -308,7 +308,7 @@ def _describe_features(summary: PartSummary, columns: PartitionColumns, costs: C
 
 
 def _read_sample(
-    frames: Sequence[Any], columns: PartitionColumns, learned: LearntColumns, labels: tuple[Any, ...]
+    frames: Sequence[Any], columns: PartitionColumns, learned: LearnedColumns, labels: tuple[Any, ...]
 ) -> dict[str, Split]:
     """Return the sample of the rows that the client has, by split."""
     splits = {}
@@ -332,7 +332,7 @@ def _read_sample(
 
 
 def _learn_curves(
-    learned: LearntColumns, train: Split, labels: tuple[Any, ...], label_weight: Floats, settings: StageSettings
+    learned: LearnedColumns, train: Split, labels: tuple[Any, ...], label_weight: Floats, settings: StageSettings
 ) -> tuple[EncoderLearner, BlockEncoder]:
     """Return how curves are learned from a sample of the train rows, and the encoder with them, where they were asked for."""
     weights = label_weight[train.target]

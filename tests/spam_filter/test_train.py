@@ -57,7 +57,7 @@ def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
     assert all(one.cost > 0 and not one.degraded for one in decisions)
 
 
-def test_what_was_learnt_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
+def test_what_was_learned_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
     """The report has the stages, the test mail, the cost, and the certificate."""
     shown = "\n".join(format_model(trained))
     for word in ("stage 1", "test mail", "exits", "all features for every message", "certificate", "written"):

@@ -47,7 +47,7 @@ def test_parts_of_a_problem() -> None:
     assert problem.full_cost == problem.meter.cost(problem.names) == 6.0
 
 
-def test_everything_is_learnt_from_train_rows() -> None:
+def test_everything_is_learned_from_train_rows() -> None:
     """Other rows change neither categories, nor medians, nor means."""
     table, y = rows(100)
     splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))

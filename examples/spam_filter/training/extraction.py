@@ -31,7 +31,7 @@ __all__ = ["FOLDS", "ExtractedRows", "Row", "extract", "extract_row"]
 
 Row: TypeAlias = Mapping[str, float | bool]
 FOLDS: Final = 10
-_LEARNT: Final = ("train", "validation")
+_LEARNED: Final = ("train", "validation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def extract(
     """
     from emsco_train import cross_fit, deal_folds  # noqa: PLC0415 - training only
 
-    groups = [family if split in _LEARNT else None for split, family in zip(splits, families, strict=True)]
+    groups = [family if split in _LEARNED else None for split, family in zip(splits, families, strict=True)]
     folds = deal_folds(groups, FOLDS)
     parts = {fold: ClueCounts() for fold in range(FOLDS)}
     parsed = [Mail.parse(one.raw) for one in mails]

@@ -295,7 +295,7 @@ def _train(
         costs = price_lookups(profile.cost_model(), queries, plan.lookups.query_ms)
         (new / COSTS).write_text(costs.to_toml(), encoding="utf-8")
         plan.lookups.settings.write(new)
-        on_step(f"lookups     {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
+        on_step(f"lookups      {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
     exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
     return TrainedModel(new, exported, splits)
 
