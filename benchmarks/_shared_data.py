@@ -155,7 +155,7 @@ def gini_classes(columns: Columns, classes: int = 3) -> list[int]:
     Parameters
     ----------
     columns
-        The whole table: prices are part of a problem, they are not learnt from its train rows.
+        The whole table: prices are part of a problem, they are not learned from its train rows.
     classes
         How many there are.
     """

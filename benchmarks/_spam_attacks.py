@@ -1,6 +1,6 @@
 """Attacks on test spam, to measure with: other code and other choices than the attacked copies that models are trained on.
 
-Whatever is borrowed comes from test ham, which no model has learnt from. Messages are edited by Python's email package.
+Whatever is borrowed comes from test ham, which no model has learned from. Messages are edited by Python's email package.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The sample has no live DNS: SPF records, policies and block lists are made up from its labels, at the rates that are printed. So
 error and coverage say nothing of real lists. What is measured is how many questions a cascade asks compared with asking
-everything for every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms in
-training.
+all features for every message, at the same decisions; and what happens when the name server is silent. One question costs 20 ms
+in training.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Figures:
     messages, decided, wrong
         Counts of test mail.
     one_stage_decided, one_stage_wrong
-        Of one model on all features, look-ups included, with the thresholds that training was given.
+        Of one model on all features, lookups included, with the thresholds that training was given.
     cascade, everything
         Questions for each message.
     cost_share
@@ -122,7 +122,7 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
             own_domains=COLLECTORS,
             without=ARTEFACTS,
             generations=generations,
-            # Nearly all of the cost is look-ups: so this limits the questions.
+            # Nearly all of the cost is lookups: so this limits the questions.
             max_cost_share=0.12,
             lookups=LookupPlan(server.where, (CLIENT_LIST,), (DOMAIN_LIST,)),
         )
@@ -157,8 +157,8 @@ def measure(mails: Sequence[LabelledMail], folder: Path, seed: int, generations:
 def _fit_one_stage(folder: Path, plan: TrainingSettings) -> Expected:
     """Return what a single model on all features does with the test mail."""
     train, test = (pd.read_csv(folder / "work" / f"{name}.csv") for name in ("train", "test"))
-    learnt = [name for name in (*feature_names(), *dns_feature_names()) if name not in plan.left_out]
-    names = [name for name in learnt if train[name].min() < train[name].max()]
+    learned = [name for name in (*feature_names(), *dns_feature_names()) if name not in plan.left_out]
+    names = [name for name in learned if train[name].min() < train[name].max()]
     return export_design(
         folder / "one-stage",
         stages=[names],

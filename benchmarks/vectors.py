@@ -1,4 +1,4 @@
-"""A vector feature in addition to cheap ones: what all its numbers, or one learnt score of them, add.
+"""A vector feature in addition to cheap ones: what all its numbers, or one learned score of them, add.
 
 ``vectors.py mail``: hashed words of real mail, the SpamAssassin sample next to the project, over several divisions in which equal
 bodies stay together. ``vectors.py made-up``: an embedding of 384 numbers of which 20 directions mean something, in pools of 1,000
@@ -95,7 +95,7 @@ def hash_words(words: Sequence[Sequence[bytes]], width: int) -> Floats:
     return np.log1p(counts)
 
 
-def learnt_score(words: Floats, labels: Array, train: Ints, groups: Ints) -> Floats:
+def learned_score(words: Floats, labels: Array, train: Ints, groups: Ints) -> Floats:
     """Return one number per message: the log-odds that the words alone give, of train rows by models that have not seen them."""
     mean, scale = words[train].mean(axis=0), words[train].std(axis=0) + 1e-12
     columns, target = (words - mean) / scale, labels == "spam"
@@ -141,7 +141,7 @@ def measure(table: VectorTable, seed: int, *, is_searched: bool) -> dict[str, li
     for width, vector in table.vectors.items():
         kinds[f"{width} numbers"] = {"vector": vector}
         kinds[f"{width} numbers, same penalty"] = {f"number{place}": column for place, column in enumerate(vector.T)}
-        kinds[f"one score of {width}"] = {"vector": learnt_score(vector, table.labels, train, table.groups)}
+        kinds[f"one score of {width}"] = {"vector": learned_score(vector, table.labels, train, table.groups)}
     found = {}
     for kind, own in kinds.items():
         columns = {**table.cheap, **own}

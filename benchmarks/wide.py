@@ -144,7 +144,7 @@ def measure_fresh(fitter: SetFitter, design: Design, costs: Floats, table: WideT
 
 
 def phishing_like(name: str, rows: int, seed: int) -> Problem:
-    """Return rows of a data set; features come one by one or from look-ups that give several, each of which is paid once."""
+    """Return rows of a data set; features come one by one or from lookups that give several, each of which is paid once."""
     rng = np.random.default_rng(seed)
     if name == "spambase":
         columns = read_columns(DATA / "spambase.csv")
@@ -155,7 +155,7 @@ def phishing_like(name: str, rows: int, seed: int) -> Problem:
         table = dict(connections.features)
     chosen = np.sort(rng.permutation(len(labels))[:rows])
     names = list(table)
-    # Every fourth feature costs little by itself; the others come by six from look-ups of rising price.
+    # Every fourth feature costs little by itself; the others come by six from lookups of rising price.
     own = {key: 1.0 if place % 4 == 0 else 0.2 for place, key in enumerate(names)}
     grouped = [key for place, key in enumerate(names) if place % 4]
     groups = [

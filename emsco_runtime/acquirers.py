@@ -234,7 +234,7 @@ class Acquirers:
 
         With one name it returns one value per item, in order; with several, a mapping from each name to such a sequence.
         `decide` calls it with a list of one item, unless the feature has an acquirer for single items too. The options are those
-        of `feature`; the time-out is for the whole call.
+        of `feature`; the timeout is for the whole call.
         """
         return self._register(names, "batch", on_failure, timeout_s, breaker)
 

@@ -15,7 +15,7 @@ from emsco_runtime.decider import Decider
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.columns import ColumnDecisions, decide_columns
 from emsco_runtime.driving.golden_replay import replay_golden_items
-from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, deadline_from
+from emsco_runtime.driving.item_inputs import NO_VALUES, InputChecker, check_budget, check_key, compute_deadline
 from emsco_runtime.driving.options import CascadeOptions, CascadeState, check_acquirers, check_observers
 from emsco_runtime.driving.runner import DecisionRunner
 from emsco_runtime.engine.scorer import Scorer
@@ -44,13 +44,13 @@ class Cascade(Decider):
         item, or go on with the feature's "default" from the bundle.
     pool
         Threads in which the plain acquirers of a stage run at the same time. None: they run one after the other in the calling
-        thread, but those with a time-out, and all of them under a deadline, in a pool of the cascade's own.
+        thread, but those with a timeout, and all of them under a deadline, in a pool of the cascade's own.
     concurrency
         Async acquirers of one stage that run at the same time.
     observers
         Called with each finished `Decision`; see `emsco_runtime.observers`.
     listener
-        Called after each decision with everything that was learnt about the item; see `emsco_runtime.shadow`. It must not raise.
+        Called after each decision with everything that was learned about the item; see `emsco_runtime.shadow`. It must not raise.
 
     Raises
     ------
@@ -277,7 +277,7 @@ class Cascade(Decider):
             As in `decide`, with the position of the item as `index`; the other items are cancelled.
         """
         max_cost = check_budget(budget)
-        deadline_from(deadline_s)
+        compute_deadline(deadline_s)
         inputs = self._inputs.check_many(items, keys, known)
         check_count("concurrency", concurrency)
         scorer = self._scorer or self._raise_closed()
@@ -316,7 +316,7 @@ class Cascade(Decider):
         max_cost = check_budget(budget)
         self._runner.check_many()
         inputs = self._inputs.check_many(items, keys, known)
-        limits = self._runner.limits_until(deadline_s)
+        limits = self._runner.make_limits(deadline_s)
         return self._runner.decide_many(self._scorer or self._raise_closed(), inputs, max_cost, limits)
 
     def decide_columns(self, columns: Mapping[str, Any], *, budget: float | None = None) -> ColumnDecisions:
@@ -329,7 +329,7 @@ class Cascade(Decider):
         Parameters
         ----------
         columns
-            Feature -> values, all of one length. Columns that no stage needs are ignored. In place of values, a function from
+            Feature -> values, all of one length. Columns that no stage needs are ignored. Instead of values, a function from
             an array of row numbers to their values: it is called with the rows that reach its stage, and so an expensive column
             is computed for these alone.
         budget

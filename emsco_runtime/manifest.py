@@ -1,4 +1,4 @@
-"""The models of a bundle's manifest. Its home is `emsco_runtime.bundle.manifest`."""
+"""The models of a bundle's manifest. Public import path of `emsco_runtime.bundle.manifest`."""
 
 from emsco_runtime.bundle.manifest import *  # noqa: F403
 from emsco_runtime.bundle.manifest import __all__  # noqa: F401

@@ -1,4 +1,4 @@
-"""The cost function. Its home is `emsco_runtime.bundle.meter`."""
+"""The cost function. Public import path of `emsco_runtime.bundle.meter`."""
 
 from emsco_runtime.bundle.meter import *  # noqa: F403
 from emsco_runtime.bundle.meter import __all__  # noqa: F401

@@ -1,4 +1,4 @@
-"""Prometheus metrics; needs the extra ``metrics``. Its home is `emsco_runtime.observing.prometheus`."""
+"""Prometheus metrics; needs the extra ``metrics``. Public import path of `emsco_runtime.observing.prometheus`."""
 
 from emsco_runtime.observing.prometheus import *  # noqa: F403
 from emsco_runtime.observing.prometheus import __all__  # noqa: F401

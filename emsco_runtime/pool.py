@@ -1,4 +1,4 @@
-"""Threads for plain acquirers. Its home is `emsco_runtime.sources.pool`."""
+"""Threads for plain acquirers. Public import path of `emsco_runtime.sources.pool`."""
 
 from emsco_runtime.sources.pool import *  # noqa: F403
 from emsco_runtime.sources.pool import __all__  # noqa: F401

@@ -98,7 +98,7 @@ def _value(item: Mapping[str, Any], name: str) -> Any:
 
 
 def sample_bundle() -> Bundle:
-    """Return a small spam bundle: `size` (1), then `links` (2), then `reputation` (20) with a shared look-up (5).
+    """Return a small spam bundle: `size` (1), then `links` (2), then `reputation` (20) with a shared lookup (5).
 
     Large values mean spam, values below zero mean ham, and values near zero are rejected.
     """

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans; needs the extra ``otel``. Its home is `emsco_runtime.observing.tracing`."""
+"""OpenTelemetry spans; needs the extra ``otel``. Public import path of `emsco_runtime.observing.tracing`."""
 
 from emsco_runtime.observing.tracing import *  # noqa: F403
 from emsco_runtime.observing.tracing import __all__  # noqa: F401

@@ -1,6 +1,6 @@
 """emsco's training: search designs, fit their stages, verify that the runtime agrees, and write the bundle.
 
-The rooms, in the order of the data::
+The subpackages, in the order of the data::
 
     costs       what features cost, and how to measure it
     data        a table, its features, labels and splits: a `Problem`

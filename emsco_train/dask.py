@@ -57,7 +57,7 @@ def make_problem(
     costs, threshold, features, class_weight, C, increasing, decreasing
         As in `Problem.of`. Vectors are refused.
     stages
-        "straight" or "curved": see `Problem.of`. Curves are learnt from the sample, as many rows as one process would take too;
+        "straight" or "curved": see `Problem.of`. Curves are learned from the sample, as many rows as one process would take too;
         the models on them, from all train rows.
     split
         A column that says "train" or "validation" for each row; rows of "test" and "certify" are left out. None: rows are drawn.

@@ -10,7 +10,7 @@
         ├── SelectionError              no design of a front meets the constraints
         ├── CertificationError          no design can be certified for what is to be promised
         └── ExportError                 a bundle cannot be made
-            ├── ConversionError         a classifier has no faithful ONNX graph
+            ├── ConversionError         a classifier cannot be converted to ONNX with equal probabilities
             └── VerificationError       runtime and training disagree about a row
 
     UserWarning

@@ -1,7 +1,7 @@
 """Approve orders: free features first; a slow risk service, by HTTP, only where it is needed, and never for long.
 
 The service is real, in this file: a small HTTP server that takes 20 ms for an answer. The acquirer that asks it is async, and has
-a time-out, a circuit breaker, a cache by customer, and a fallback. Run it with ``python examples/slow_lookup.py``; it needs the
+a timeout, a circuit breaker, a cache by customer, and a fallback. Run it with ``python examples/slow_lookup.py``; it needs the
 extra: ``pip install 'emsco[train]'``.
 """
 
@@ -85,7 +85,7 @@ def make_acquirers(service: RiskService) -> Acquirers:
     )
     async def risk(order: Order) -> float:
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-        # At its time-out the coroutine is cancelled, and the connection closed.
+        # At its timeout the coroutine is cancelled, and the connection closed.
         with closing(writer):
             writer.write(f"GET /{order['customer']} HTTP/1.1\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")

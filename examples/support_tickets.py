@@ -1,4 +1,4 @@
-"""Route support tickets: free features first, a slow customer look-up only where it is needed.
+"""Route support tickets: free features first, a slow customer lookup only where it is needed.
 
 Run it with ``python examples/support_tickets.py``; it needs the extra: ``pip install 'emsco[train]'``.
 """

@@ -39,7 +39,7 @@ class PictureStage:
 STAGES = (
     PictureStage("Stage 1", "what is there already", "adds 1 cent", "70 of 100 items"),
     PictureStage("Stage 2", "a DNS query", "adds 5 cents", "20 of 100 items"),
-    PictureStage("Stage 3", "a reputation look-up", "adds 40 cents", "7 of 100 items"),
+    PictureStage("Stage 3", "a reputation lookup", "adds 40 cents", "7 of 100 items"),
 )
 
 

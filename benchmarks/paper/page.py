@@ -224,10 +224,10 @@ def describe_wishes(rows: Sequence[WishRow]) -> Iterator[str]:
     matching = list(_verdict_lines(rows, MATCHING))
     if matching:
         yield (
-            "The other wish is to match everything at once (`--match-everything`), at each of four thresholds: the cheapest "
+            "The other wish is to match all features at once (`--match-everything`), at each of four thresholds: the cheapest "
             "design that decides differently from one stage of all features in at most a quarter, or a tenth, as many rows as "
             "that one gets wrong where it answers all; and that one itself if none does. In the last column, the threshold of "
-            "everything at once, and that share.\n"
+            "all features at once, and that share.\n"
         )
         yield _table(VERDICT_HEADER, matching)
 
@@ -313,7 +313,7 @@ def describe_budgets(rows: Sequence[BudgetRow]) -> Iterator[str]:
     yield "## Spambase without reject\n"
     yield (
         "Accuracy of all answers in %, and the mean number of features in brackets, for budgets on that mean. GDFS is a"
-        " learnt dynamic selection, as its authors' notebook reports it: one run, its own division.\n"
+        " learned dynamic selection, as its authors' notebook reports it: one run, its own division.\n"
     )
     lines: list[tuple[Any, ...]] = []
     for method, rows_of_method in group_rows(rows, "method").items():

@@ -2,9 +2,9 @@
 
 Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds), with curved stages upgraded to boosted ones and a
 ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of all features: the
-design that covers most is taken, by bounds at the default level. Another wish is to match everything at once: the cheapest design
-that decides differently from one stage of all features, at some threshold, in at most a quarter or a tenth as many rows as
-that one gets wrong where it answers all; and that one itself if none does. The peers are fitted on the whole
+design that covers most is taken, by bounds at the default level. Another wish is to match all features at once: the cheapest
+design that decides differently from one stage of all features, at some threshold, in at most a quarter or a tenth as many rows
+as that one gets wrong where it answers all; and that one itself if none does. The peers are fitted on the whole
 pool, and measured at every threshold. Nothing is tuned on the peers' results: the wishes were written down before.
 """
 
@@ -22,7 +22,7 @@ from emsco_train.data.problem import ScoredPart
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.errors import SelectionError
-from emsco_train.export.matching_choice import evaluate_everything, find_matching_design
+from emsco_train.export.matching_choice import evaluate_all_features, find_matching_design
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
@@ -45,8 +45,9 @@ FLOORS = {
 }
 CAPS = (0.25, 0.5, 0.75)
 MATCH_THRESHOLDS = (0.7, 0.8, 0.9, 0.95)
-# Of the rows that everything at once gets wrong: in how many, by number, a design may decide differently.
+# Of the rows that all features at once get wrong: in how many, by number, a design may decide differently.
 MATCH_SHARES = (0.25, 0.1)
+# As if it were wrong in so many at least.
 LEAST_ERROR = 0.001
 # In small steps of the log-odds, up to 0.999: a peer is to stand where it covers as much as EMSCO.
 THRESHOLDS = tuple(round(1 / (1 + math.exp(-step / 8)), 4) for step in range(57))
@@ -56,7 +57,7 @@ THRESHOLDS = tuple(round(1 / (1 + math.exp(-step / 8)), 4) for step in range(57)
 class WishRow:
     """Test figures: of EMSCO for a wish, whose floor is `level`, or of a peer at the threshold `level`, which has no cap.
 
-    Where EMSCO is to match everything at once, `level` is the threshold of that, and `cap` one of `MATCH_SHARES`.
+    Where EMSCO is to match all features at once, `level` is the threshold of that, and `cap` one of `MATCH_SHARES`.
     """
 
     data: str
@@ -111,13 +112,13 @@ def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> It
         wish = Requirements(min_accuracy=floor, max_cost=cap * problem.full_cost, by="coverage")
         with suppress(SelectionError):
             yield measure_design(OWN, floor, cap, wish.choose(designs, problem.full_cost))
-    answering_all = evaluate_everything(problem.with_threshold(1 / len(problem.labels)), found, fitters=fitters).design
+    answering_all = evaluate_all_features(problem.with_threshold(1 / len(problem.labels)), found, fitters=fitters).design
     for threshold, share in itertools.product(MATCH_THRESHOLDS, MATCH_SHARES):
         own, match = problem.with_threshold(threshold), MatchEverything(share * max(LEAST_ERROR, 1 - answering_all.accuracy))
         try:
             design = find_matching_design(own, found, match, fitters=fitters).design
         except SelectionError:
-            design = evaluate_everything(own, found, fitters=fitters).design
+            design = evaluate_all_features(own, found, fitters=fitters).design
         yield measure_design(MATCHING, threshold, share, design)
 
 

@@ -140,7 +140,7 @@ def check_writable(folder: Path, *, force: bool) -> None:
     """Raise if a folder that exists may not be written to: it holds a bundle (without `force`), or other files."""
     if (folder / MANIFEST_FILE).exists():
         if not force:
-            raise BundleError("there is a bundle already. Use force to replace it, or choose another folder", str(folder))
+            raise BundleError("a bundle already exists here. Use force to replace it, or choose another folder", str(folder))
         # Other programs have manifests too; only one of ours, sound or damaged, may be replaced.
         if b'"emsco-bundle"' not in (folder / MANIFEST_FILE).read_bytes():
             message = "not an emsco bundle, and not replaced. Choose another folder"

@@ -44,7 +44,7 @@ def check_signature(folder: Path, signature: bytes, manifest: bytes, key: str | 
         signed = _signed_manifest_hash(signature)
     except Exception as error:
         detail = f"the signature does not fit the folder and the key {os.fspath(key)}: {_describe(error)}"
-        raise BundleError(f"{detail}. Get the bundle from whoever signed it, or check the key", str(folder)) from error
+        raise BundleError(f"{detail}. Get the bundle again from its signer, or check the key", str(folder)) from error
     if signed != hashlib.sha256(manifest).hexdigest():
         message = "the manifest that was read is not the one that was signed: it was replaced meanwhile. Load it again"
         raise BundleError(message, str(folder))

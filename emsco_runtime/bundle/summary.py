@@ -65,7 +65,8 @@ def describe_certificate(certificate: Certificate | None, cost_unit: str = "") -
         bounds.insert(0, f"error among accepted <= {percent_at_most(certificate.max_error)}")
     if cost is not None:
         bounds.append(f"mean cost <= {_format_cost_bound(cost.upper, cost_unit)}")
-    each = "these and those per label hold each by itself" + (", for every candidate" if certificate.joint else "")
+    each = "each of these bounds, and of those per label, holds on its own, not jointly"
+    each += "; they hold for every candidate" if certificate.joint else ""
     lines = [
         *guarantee,
         f"{', '.join(bounds)}; {each}",
@@ -80,11 +81,12 @@ def describe_likely(likely: LikelyFigures, cost_unit: str) -> str:
 
     Examples
     --------
-    >>> describe_likely(LikelyFigures(coverage=0.8123, accuracy=0.9051, cost=3.21987), "ms")
-    'on new rows about: coverage 81.2 %, accuracy 90.5 %, mean cost 3.21987 ms; the choice flatters the figures above'
+    >>> describe_likely(LikelyFigures(coverage=0.8123, accuracy=0.9051, cost=3.21987), "ms").split("; ")[0]
+    'expected on new rows: coverage 81.2 %, accuracy 90.5 %, mean cost 3.21987 ms'
     """
     shares = f"coverage {100 * likely.coverage:.1f} %, accuracy {100 * likely.accuracy:.1f} %"
-    return f"on new rows about: {shares}, mean cost {likely.cost:.6g} {cost_unit}; the choice flatters the figures above"
+    why = "the figures above are optimistic, because the design was chosen by them"
+    return f"expected on new rows: {shares}, mean cost {likely.cost:.6g} {cost_unit}; {why}"
 
 
 def describe_use(use: CertifyUse | None) -> list[str]:
@@ -111,7 +113,7 @@ def _describe_novelty(certificate: Certificate) -> str:
         return f", of which {again}: keep rows of one origin together"
     if certificate.use is None:
         return "; whether they had been used before is not recorded"
-    return ", which nothing before had seen" if certificate.use.number == 1 else ", which were used before"
+    return ", not used before" if certificate.use.number == 1 else ", used before"
 
 
 def _describe_limits(certificate: Certificate, cost_unit: str) -> list[str]:

@@ -56,15 +56,15 @@ def _build_parser() -> argparse.ArgumentParser:
         "--missing",
         type=parse_missing_words,
         metavar="WORDS",
-        help="what else than an empty field is missing: words with commas between them, in any case "
+        help="comma-separated words that mean a missing value, in any case, besides an empty field "
         f"(default: those of the training, or {','.join(sorted(MISSING_WORDS))})",
     )
-    parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="most that a row may cost")
+    parser.add_argument("--budget", type=_parse_budget, default=None, metavar="COST", help="largest cost of a row")
     parser.add_argument(
         "--on-failure",
         choices=("raise", "reject", "default"),
         default="raise",
-        help="what a bad value does: stop with an error (the default), reject the row, or use the bundle's fallback value",
+        help="what to do with a bad value: stop with an error (default), reject the row, or use the bundle's fallback value",
     )
     add_verify_option(parser)
     parser.add_argument("--run", metavar="RUN", help="a training run: take only the rows of one of its splits")
@@ -144,11 +144,11 @@ def _decide_rows(decider: _ChunkDecider, table: TableFile, file: TextIO) -> Deci
     asked = decider.split_rows
     if asked is not None and counts.rows != len(asked):
         raise InputError(
-            f"{table.path}: the split names {pluralize(len(asked), 'row')}, the file has {counts.rows} of them."
+            f"{table.path}: the split has {pluralize(len(asked), 'row')}, and the file only {counts.rows} of them."
             " Give the table that the run was trained on"
         )
     if not counts.rows:
-        raise InputError(f"{table.path}: there are no rows below the header")
+        raise InputError(f"{table.path}: there are no rows below the header. Give a table with at least one row")
     return counts
 
 
@@ -191,7 +191,7 @@ def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
     # A stream such as /dev/stdout is no file once it is resolved.
     given, target = Path(path), Path(path).resolve()
     if not path or target.is_dir():
-        raise InputError(f"--out {path}: expected a file, {'this is a folder' if path else 'its name is empty'}")
+        raise InputError(f"--out {path}: expected a file, this is a folder" if path else "--out: expected a file name, got ''")
     if given.exists() and given.samefile(rows):
         raise InputError(f"--out {path}: that is the table itself, which would be overwritten. Choose another file")
     if not target.parent.is_dir():

@@ -91,7 +91,10 @@ class LabelColumn:
     def find(cls, table: TableFile, requested: str | None, manifest: Manifest) -> LabelColumn:
         """Find the column: the requested one, or "label" if there is one."""
         if requested is not None and requested not in table.names:
-            raise InputError(f"{table.path}: the label column {requested!r} is missing; the file has {', '.join(table.names)}")
+            raise InputError(
+                f"{table.path}: there is no label column {requested!r}, the file has {', '.join(table.names)}. "
+                "Check the column name"
+            )
         column = requested or ("label" if "label" in table.names else None)
         return cls(column, frozenset(map(str, manifest.labels)))
 

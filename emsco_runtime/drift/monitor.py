@@ -160,7 +160,7 @@ class DriftMonitor(PickledBySettings[DriftSettings]):
             unknown = not is_label and self._throttle.allows("truth", _LOG_EVERY_S)
         if unknown:
             known = ", ".join(map(str, labels))
-            _log.warning("truth %s is no label of the bundle, which has %s: it counts as wrong", format_value(truth), known)
+            _log.warning("truth %s is not a label of the bundle, which has %s: it counts as wrong", format_value(truth), known)
         if changed is not None:
             status = detector.with_limits(changed)
             _log.warning("%s", status)

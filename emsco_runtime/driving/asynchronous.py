@@ -3,10 +3,10 @@
 Exact semantics:
 
 - async acquirers of one stage run at the same time, at most `concurrency` of them; those of a later stage never before;
-- plain acquirers run in the event loop's thread, one after the other and before the async ones, unless they have a time-out,
+- plain acquirers run in the event loop's thread, one after the other and before the async ones, unless they have a timeout,
   there is a deadline, or the user gave the cascade a pool: then they run in the pool, while the async ones run;
-- time-outs, deadlines and cached acquirers are as in `pooled`;
-- at its time-out, at the deadline, and after a failure that ends the item, outstanding calls are cancelled and not waited for:
+- timeouts, deadlines and cached acquirers are as in `pooled`;
+- at its timeout, at the deadline, and after a failure that ends the item, outstanding calls are cancelled and not waited for:
   a coroutine that takes its time to clean up does so in the background, and what it raises then is logged (level debug);
 - a decision that is cancelled cancels its outstanding calls, gives them a second to clean up, and is cancelled itself: that is
   never a failed feature, whatever the calls make of it. (A single async acquirer without limits runs in the decision's own task,
@@ -219,7 +219,7 @@ async def _run_coroutine(guarded: GuardedCall) -> Any:
     async def run() -> Any:
         return await (function(item) if flight is None else flight.run_async(function, item))
 
-    # In a task of its own: at its time-out it is cancelled, and cleans up in the background.
+    # In a task of its own: at its timeout it is cancelled, and cleans up in the background.
     task = asyncio.get_running_loop().create_task(run())
     try:
         await asyncio.wait((task,), timeout=guarded.call.guard.timeout_s)

@@ -17,7 +17,7 @@ from emsco_runtime.sources.pool import AcquirerPool
 from emsco_runtime.support.formatting import format_value
 from emsco_runtime.support.frozen_dict import FrozenDict
 
-__all__ = ["NO_VALUES", "InputChecker", "ItemInput", "Limits", "check_budget", "check_key", "deadline_from"]
+__all__ = ["NO_VALUES", "InputChecker", "ItemInput", "Limits", "check_budget", "check_key", "compute_deadline"]
 
 # An item, its key, and its known values.
 ItemInput: TypeAlias = tuple[Any, str | None, Mapping[str, object]]
@@ -54,7 +54,7 @@ def check_budget(budget: float | None) -> float:
         return math.inf
 
 
-def deadline_from(deadline_s: float | None) -> float:
+def compute_deadline(deadline_s: float | None) -> float:
     """Return the deadline by `time.perf_counter`, infinity for None; raise `InputError` if it is not a number of seconds."""
     if deadline_s is None:
         return math.inf

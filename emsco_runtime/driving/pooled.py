@@ -1,13 +1,13 @@
-"""The driver for plain code with time-outs, deadlines, breakers, caches, or acquirers that run at the same time in threads.
+"""The driver for plain code with timeouts, deadlines, breakers, caches, or acquirers that run at the same time in threads.
 
 Exact semantics:
 
-- a call with a time-out, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
+- a call with a timeout, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
   the cascade a pool: then all calls of a stage, or of many items to one acquirer, run in it at the same time;
 - no call is begun after the deadline;
-- a time-out counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
+- a timeout counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - of a cached acquirer one call per key is under way: those who need the same key wait for it, until their own deadline at most,
-  and at most their time-out counted from the moment that call began; if it is cancelled, one of those who wait makes it;
+  and at most their timeout counted from the moment that call began; if it is cancelled, one of those who wait makes it;
 - a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls, so
   that of several failures the first in this order ends the item, whichever came first;
 - after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned;

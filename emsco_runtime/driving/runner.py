@@ -12,7 +12,7 @@ from typing import Any
 from emsco_runtime.acquirers import Acquirer
 from emsco_runtime.decision import Decision
 from emsco_runtime.driving.asynchronous import drive_async
-from emsco_runtime.driving.item_inputs import ItemInput, Limits, deadline_from
+from emsco_runtime.driving.item_inputs import ItemInput, Limits, compute_deadline
 from emsco_runtime.driving.many import drive_many
 from emsco_runtime.driving.one import drive_one
 from emsco_runtime.driving.options import CascadeState
@@ -58,9 +58,9 @@ class DecisionRunner:
         """Return the context of a decision, for observers that are notified of its start."""
         return self._observers.decision_context(self.plan.bundle, items) if self.notifies_starts else _NO_CONTEXT
 
-    def limits_until(self, deadline_s: float | None) -> Limits:
+    def make_limits(self, deadline_s: float | None) -> Limits:
         """Return the limits of a decision that starts now."""
-        return self.limits if deadline_s is None else replace(self.limits, deadline=deadline_from(deadline_s))
+        return self.limits if deadline_s is None else replace(self.limits, deadline=compute_deadline(deadline_s))
 
     def decide(
         self, scorer: Scorer, item: Any, key: str | None, known: Mapping[str, object], max_cost: float, deadline_s: float | None
@@ -72,7 +72,7 @@ class DecisionRunner:
                 decision = drive_one(self.plan, scorer, item, known, max_cost, key)
             else:
                 _reject_async("decide", self.plan)
-                limits = self.limits_until(deadline_s)
+                limits = self.make_limits(deadline_s)
                 steps, recorder = self._walk(self.plan, item, known, max_cost, limits.deadline, key)
                 decision = drive_pooled(steps, scorer, item, limits)
         except AcquisitionError as error:
@@ -91,7 +91,7 @@ class DecisionRunner:
     ) -> Decision:
         item, key, known = item_input
         with self.decision_context(1):
-            limits = self.limits_until(deadline_s)
+            limits = self.make_limits(deadline_s)
             steps, recorder = self._walk(self.plan, item, known, max_cost, limits.deadline, key)
             try:
                 decision = await drive_async(steps, scorer, item, limits)

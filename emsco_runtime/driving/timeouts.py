@@ -1,6 +1,6 @@
-"""Time-outs of acquirers: waiting for a call in another thread or task, in a thread and in an event loop.
+"""Timeouts of acquirers: waiting for a call in another thread or task, in a thread and in an event loop.
 
-A time-out counts from the moment that the call began. As long as it waits for a thread of the pool, none of its time has passed.
+A timeout counts from the moment that the call began. As long as it waits for a thread of the pool, none of its time has passed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["wait_for_call", "wait_for_call_async"]
 def wait_for_call(
     call: PoolCall | InFlightCall, timeout_s: float | None, deadline: float
 ) -> Literal["done", "timeout", "deadline"]:
-    """Wait until a call has ended, or for its time-out or the deadline, and return which of them came first."""
+    """Wait until a call has ended, or for its timeout or the deadline, and return which of them came first."""
     with released_slot():
         while not call.done():
             now = time.perf_counter()
@@ -39,7 +39,7 @@ def wait_for_call(
 
 
 async def wait_for_call_async(call: PoolCall | InFlightCall, timeout_s: float | None) -> None:
-    """Wait until a call has ended; `TimeoutError` if it takes longer than its time-out. A deadline cancels the task."""
+    """Wait until a call has ended; `TimeoutError` if it takes longer than its timeout. A deadline cancels the task."""
     ended = make_done_event(call)
     with released_slot():
         while not call.done():

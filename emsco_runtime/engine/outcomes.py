@@ -57,7 +57,7 @@ def _is_sequence(result: Any) -> bool:
 
 
 def values_by_name(names: Sequence[str], outcome: Any) -> dict[str, Any]:
-    """Return the values in the outcome of an acquirer of several features; a `ValueFault` in place of each missing one."""
+    """Return the values in the outcome of an acquirer of several features; a `ValueFault` instead of each missing one."""
     try:
         if _is_mapping(outcome):
             return _from_mapping(names, outcome)

@@ -77,7 +77,7 @@ class StagePlan:
     # What it acquires, in the order of the manifest.
     names: tuple[str, ...]
     features: tuple[BoundFeature, ...]
-    # The calls to make when nothing is known beforehand.
+    # The calls to make when nothing is known in advance.
     acquire: AcquireRequest
     # All features are numbers.
     numeric: bool

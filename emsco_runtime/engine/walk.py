@@ -49,7 +49,7 @@ class ScoreRequest:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What a driver sends in place of a value if a call raised."""
+    """What a driver sends instead of a value if a call raised."""
 
     error: Exception
 
@@ -60,7 +60,7 @@ def ends_item(call: Call, outcome: Any) -> bool:
 
 
 class NotDone:
-    """In place of an outcome if a call was not made, or not waited for."""
+    """Instead of an outcome if a call was not made, or not waited for."""
 
 
 NOT_DONE = NotDone()

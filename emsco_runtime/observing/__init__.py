@@ -1,1 +1,1 @@
-"""Who is notified of each decision, and what becomes of it: logs, audit log, metrics, spans."""
+"""Observers, which are notified of each decision: logs, audit log, metrics, spans."""

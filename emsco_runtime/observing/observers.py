@@ -72,7 +72,7 @@ class Observer(Protocol):
 class AcquirerCall(NamedTuple):
     """One call of an acquirer's function, as the function saw it.
 
-    What happens around the function is part of the decision instead: a value out of a cache, an open breaker, a time-out. A plain
+    What happens around the function is part of the decision instead: a value out of a cache, an open breaker, a timeout. A plain
     function that was abandoned keeps its thread, so its call is reported when it ends, with the time that it really took.
 
     Parameters
@@ -83,7 +83,7 @@ class AcquirerCall(NamedTuple):
         Seconds from its start to its end; waiting for a thread is not included.
     outcome
         "ok" when it returned (its feature may still not allow the value), "exception" or another kind of failure when it raised,
-        "cancelled" when it was stopped from outside: a time-out or deadline of async code, or the end of the process.
+        "cancelled" when it was stopped from outside: a timeout or deadline of async code, or the end of the process.
     items
         How many items it was called with; more than 1 only for batch acquirers.
     bundle

@@ -17,7 +17,7 @@ __all__ = ["ItemRecorder", "Listener", "RecordedItem"]
 
 
 class RecordedItem(NamedTuple):
-    """One item that was decided, and everything that was learnt about it.
+    """One item that was decided, and everything that was learned about it.
 
     Parameters
     ----------

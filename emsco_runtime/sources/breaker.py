@@ -2,12 +2,12 @@
 
 Closed, calls go through. After `failures` failures in a row it opens: calls fail at once, with the kind "breaker_open", and the
 source is not called. After a pause it is half-open: one call goes through as a probe. If that succeeds the breaker closes, if it
-fails another pause starts. Exceptions and time-outs count as failures, and so does the answer of a batch acquirer that does not
+fails another pause starts. Exceptions and timeouts count as failures, and so does the answer of a batch acquirer that does not
 fit the items (wrong length, not a sequence); a value that a feature does not allow does not, since the source has answered.
 
 A call belongs to the phase in which it was started, and only counts while that phase lasts. So a call that was running when the
 breaker opened neither closes it, nor makes the pause longer, nor lets a second probe through: the probe alone decides. Give the
-acquirer a time-out as well: while a probe hangs, no other goes through for the length of another pause. After that the probe
+acquirer a timeout as well: while a probe hangs, no other goes through for the length of another pause. After that the probe
 counts as lost (it hangs, or its thread was killed) and another one goes through; the first of them to end decides.
 
 A breaker belongs to its acquirer and lives as long as the registry, across reloads of a bundle. Each process has its own.

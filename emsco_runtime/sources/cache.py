@@ -41,7 +41,7 @@ class AcquirerCache(PickledBySettings[_Settings]):
 
     At most one call for a key runs at a time: other items with that key wait for it, in whatever thread or task they are decided.
     They get its value as a hit, or its failure; if it is cancelled, one of them makes the call. They do not wait longer than
-    their own deadline, or than the acquirer's time-out.
+    their own deadline, or than the acquirer's timeout.
 
     Failures are never kept, nor are values that a feature does not allow. A cache belongs to its acquirer and lives as long as
     the registry, across reloads of a bundle. Each process has its own, empty at first.

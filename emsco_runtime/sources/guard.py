@@ -1,8 +1,8 @@
-"""`Guard`: what protects an acquirer and its source: a cache, a circuit breaker, a time-out.
+"""`Guard`: what protects an acquirer and its source: a cache, a circuit breaker, a timeout.
 
 The same guard serves every way of calling: in this thread, in a pool, as a coroutine. A call starts with `begin`, which may have
 the outcome already, or know of a call under way that will have it; otherwise it ends with `succeeded`, `failed` or `cancelled`.
-The guard only holds the time-out: drivers wait for it (`driving.timeouts`).
+The guard only holds the timeout: drivers wait for it (`driving.timeouts`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CallTicket:
     key: Hashable | None
     breaker_token: BreakerPhase | None
     flight: InFlightCall | None = None
-    # Whether the breaker knows how it went: each call counts once, whoever sees first that it has ended.
+    # Whether the breaker knows how it went: each call counts once, for the first that sees that it has ended.
     is_counted: bool = False
 
 
@@ -51,7 +51,7 @@ class JoinedCall:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The cache, breaker and time-out of one acquirer, each optional."""
+    """The cache, breaker and timeout of one acquirer, each optional."""
 
     cache: AcquirerCache | None
     breaker: CircuitBreaker | None

@@ -1,6 +1,6 @@
-"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run in parallel and time-outs can end the wait.
+"""`AcquirerPool`: threads for synchronous acquirers, so that those of a stage run in parallel and timeouts can end the wait.
 
-A thread cannot be stopped from outside. A call that outlives its time-out is *abandoned*: its result is discarded and a new
+A thread cannot be stopped from outside. A call that outlives its timeout is *abandoned*: its result is discarded and a new
 thread takes its place, up to `max_abandoned` of them. Beyond that calls are refused at once, new ones and those that wait for a
 thread, with the kind "refused", until abandoned ones end. The threads are daemons: one that hangs does not keep the process from
 ending.
@@ -50,7 +50,7 @@ class PoolCounts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallScope:
-    """Calls that are wanted together, to a deadline by `time.perf_counter`, or until whoever submitted them has ended.
+    """Calls that are wanted together, to a deadline by `time.perf_counter`, or until the thread that submitted them has ended.
 
     Those that still wait for a thread by then are not begun: a thread may be free at the moment in which they are given up.
     """
@@ -283,7 +283,7 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
     def _refuse_waiting(self) -> None:
         while self._waiting:
             call = self._waiting.popleft()
-            # Whoever holds a call may have cancelled it.
+            # The holder of a call may have cancelled it.
             if call.set_running_or_notify_cancel():
                 call.set_exception(self._make_full_error())
 
@@ -393,5 +393,5 @@ async def _wait_for_event(ended: asyncio.Event, seconds: float) -> None:
         await ended.wait()
     finally:
         timer.cancel()
-    # Set by the timer, or by a call that is done: whoever waits again looks at that first.
+    # Set by the timer, or by a call that is done: the next one to wait looks at that first.
     ended.clear()

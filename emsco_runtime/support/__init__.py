@@ -1,1 +1,1 @@
-"""What all rooms need, and what knows nothing of cascades."""
+"""Helpers for all subpackages; nothing here knows cascades."""

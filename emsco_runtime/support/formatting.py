@@ -22,7 +22,7 @@ __all__ = [
     "suggest_name",
 ]
 
-# Messages are logged and kept in audit files, and whoever controls a source controls their text.
+# Messages are logged and kept in audit files, and their text is controlled by the source.
 LONGEST_MESSAGE = 1000
 _BITS_PER_DIGIT = math.log2(10)
 

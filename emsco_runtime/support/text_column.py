@@ -1,6 +1,6 @@
 """Columns of text, as CSV files have them, and what a field means: the one place where text becomes a value.
 
-`FieldReader.read` is the meaning of one field; `read_column` does the same for a column, whoever has read the file: each
+`FieldReader.read` is the meaning of one field; `read_column` does the same for a column, whichever reader has read the file: each
 different text is read once, and numbers are parsed in bulk where that is known to give what Python's `float` gives.
 """
 

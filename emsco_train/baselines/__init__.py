@@ -1,7 +1,7 @@
-"""Other methods of budgeted and selective classification, to compare with: one face, and one meter for all bills.
+"""Other methods of budgeted and selective classification, to compare with: one interface, and costs computed in the same way.
 
 A method is a frozen record of its options; `fit` takes a `Problem`, so that all methods see the same rows, and what it returns
-decides rows at any thresholds. `BaselineClassifier` puts the face of scikit-learn over a method::
+decides rows at any thresholds. `BaselineClassifier` gives a method the interface of scikit-learn::
 
     from emsco_train.baselines import BaselineClassifier, CostOrdered
 

@@ -1,4 +1,4 @@
-"""`BaselineClassifier`: the one face over all methods."""
+"""`BaselineClassifier`: the same interface for all methods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from emsco_train.data.thresholds import Threshold
 
 __all__ = ["BaselineClassifier"]
 
-# A third of the rows chooses what a method leaves open; whoever fits it has test rows elsewhere.
+# A third of the rows chooses what a method leaves open; test rows are kept elsewhere.
 _SHARES = Shares(train=2 / 3, validation=1 / 3, test=0.0, certify=0.0)
 
 
@@ -74,7 +74,7 @@ class BaselineClassifier(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         )
 
     def fit_problem(self, problem: Problem) -> BaselineClassifier:
-        """Fit the method to a problem: its rows, prices and thresholds, in place of our own."""
+        """Fit the method to a problem: its rows, prices and thresholds, instead of our own."""
         self.problem_ = problem
         self.fitted_ = self.method.fit(problem)
         return self

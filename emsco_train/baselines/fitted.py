@@ -31,12 +31,12 @@ class FittedCascade:
     def of(cls, problem: Problem, stages: Sequence[Sequence[str]], fitter: CascadeFitter | None = None) -> FittedCascade:
         """Fit a design, given by the features that each stage acquires; a `fitter` of the problem shares fits among designs."""
         checked = check_stages(stages, problem.names)
-        model = (fitter or CascadeFitter.of(problem)).fit(checked, StageThresholds.alike(problem.thresholds))
+        model = (fitter or CascadeFitter.of(problem)).fit(checked, StageThresholds.constant(problem.thresholds))
         return cls(model, problem.encoder.positions([feature.name for feature in model.features]))
 
     def decide(self, codes: Floats, thresholds: Sequence[float]) -> Bill:
         """Let every row leave at the first stage that is confident about it."""
-        found = evaluate(replace(self.model, thresholds=StageThresholds.alike(thresholds)), codes[:, self.positions])
+        found = evaluate(replace(self.model, thresholds=StageThresholds.constant(thresholds)), codes[:, self.positions])
         return Bill(found.label, found.cost, self.model.labels)
 
 

@@ -31,40 +31,43 @@ def _parser() -> OneLineParser:
     parser.add_argument("run", metavar="RUN", help="folder that emsco-train wrote")
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
     requirements = parser.add_argument_group(
-        "requirements", "of figures on the validation rows, by bounds on them; the cheapest design that satisfies them is taken"
+        "requirements",
+        "for the figures on the validation rows, compared with bounds on them; the cheapest design that satisfies all is taken",
     )
     requirements.add_argument(
         "--min-accuracy",
         action="append",
         default=[],
         metavar="[LABEL=]A",
-        help="share of accepted rows that are right, at least; with a label, of the rows accepted as it; may be repeated",
+        help="least share of accepted rows that are right; with a label, of the rows accepted as it; can be given more than once",
     )
-    requirements.add_argument("--min-coverage", type=float, metavar="C", help="share of rows that are accepted, at least")
+    requirements.add_argument("--min-coverage", type=float, metavar="C", help="least share of rows that are accepted")
     requirements.add_argument(
         "--min-recall",
         action="append",
         default=[],
         metavar="LABEL=R",
-        help="share of the rows of a label that are accepted as it, at least; may be repeated",
+        help="least share of the rows of a label that are accepted as it; can be given more than once",
     )
-    requirements.add_argument("--max-cost", type=float, metavar="X", help="mean cost of a row, at most")
+    requirements.add_argument("--max-cost", type=float, metavar="X", help="largest mean cost of a row")
     requirements.add_argument(
         "--sure",
         type=_level_or_none,
         default=DEFAULT_SURE,
         metavar="P",
-        help=f"level of the bounds, from 0.5 to below 1 ({DEFAULT_SURE:g}); none: by the figures as they are",
+        help=f"level of the bounds, from 0.5 to below 1, or none for the figures as they are (default: {DEFAULT_SURE:g})",
     )
     requirements.add_argument(
         "--match-everything",
         type=float,
         metavar="SHARE",
-        help="the cheapest design that decides at most this share of the items differently from one stage of all features at the "
-        "(first) threshold of the run; in place of floors",
+        help="choose the cheapest design that decides at most this share of the answered items differently from one stage with "
+        "all features at the (first) threshold of the run; instead of floors",
     )
     requirements.add_argument(
-        "--design", metavar="ID", help="a design of front.csv, by its id or the beginning of it; or fittest, the paper's choice"
+        "--design",
+        metavar="ID",
+        help="a design of front.csv, by its id or the beginning of it; knee; or fittest, the paper's choice",
     )
     certificate = parser.add_argument_group("certificate", "from the certify rows; the run records each use of them")
     certificate.add_argument(
@@ -79,11 +82,13 @@ def _parser() -> OneLineParser:
         action="append",
         default=[],
         metavar="LABEL=E",
-        help="guarantee that at most this share of the items accepted as a label is wrong; may be repeated",
+        help="guarantee that at most this share of the items accepted as a label is wrong; can be given more than once",
     )
-    certificate.add_argument("--confidence", type=float, default=0.95, metavar="L", help="confidence of the certificate (0.95)")
+    certificate.add_argument(
+        "--confidence", type=float, default=0.95, metavar="L", help="confidence of the certificate (default: 0.95)"
+    )
     parser.add_argument("--name", help="name of the bundle (default: that of the run's folder)")
-    parser.add_argument("--bundle-version", default="1", metavar="V", help="version of the bundle (1)")
+    parser.add_argument("--bundle-version", default="1", metavar="V", help="version of the bundle (default: 1)")
     parser.add_argument("--data", metavar="TABLE", help="where the table is now, if it was moved since training")
     for split in _SPLITS:
         parser.add_argument(f"--{split}", metavar="TABLE", help=f"where the {split} rows are now")

@@ -43,15 +43,15 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
     if sure is not None:
         coverage, accuracy, mean = format_bounds(design.bounds(sure))
         bounds = f"coverage >= {coverage}, accuracy >= {accuracy}, mean cost <= {mean} {unit}"
-        lines.append(f"{'':<12} bounds at sure {sure:g}: {bounds}")
+        lines.append(f"{'':<12} bounds at level {sure:g} (--sure): {bounds}")
     # They are the same figures where there are no other rows.
     if expected.split != problem.validation.name:
         lines.append(_format_figures(expected.split, counts, unit))
     if expected.likely is not None:
         lines.append(f"likely       {describe_likely(expected.likely, unit)}")
-    everything = f"everything for everyone: {format_number(full)} {unit}"
+    everything = f"all features for every item: {format_number(full)} {unit}"
     lines += [
-        f"cost         {format_costs(expected.cost)}; {everything}, of which {100 * counts.cost / full:.1f} % is spent",
+        f"cost         {format_costs(expected.cost)}; {everything}; {100 * counts.cost / full:.1f} % of that is spent",
         f"exits        {', '.join(exits)}, rejected: {rejected}{by_rows}",
         *describe_certificate(exported.choice.certificate, unit),
         f"verified     {pluralize(exported.export.rows, 'row')} of {splits}: label, stage and cost equal in training and runtime",
@@ -76,7 +76,7 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
 
 
 def _missed(exported: RunExport, requirements: Requirements) -> list[str]:
-    """Return what the figures that the choice did not flatter say of the requirements: those of other rows, or likely ones."""
+    """Return which requirements are missed by figures that are not optimistic: those on other rows, or the likely ones."""
     expected, likely = exported.export.expected, exported.export.expected.likely
     if likely is not None:
         where, figures, labels = "new", Bounds(likely.coverage, likely.accuracy, likely.cost), []
@@ -87,7 +87,8 @@ def _missed(exported: RunExport, requirements: Requirements) -> list[str]:
     else:
         return []
     missed = requirements.describe_misses(figures, labels)
-    remedy = "by the rows of the search it was met: the best of many designs looks better there. Ask for more, or give more rows"
+    reason = "it was met on the rows of the search, where the best of many designs looks better than it is"
+    remedy = f"{reason}. Ask for more, or give more rows"
     return [f"on {where} rows {', '.join(missed)}; {remedy}"] if missed else []
 
 

@@ -10,7 +10,7 @@ __all__ = ["parse_floors", "parse_numbers"]
 
 
 def parse_floors(given: Sequence[str], option: str) -> tuple[float | None, dict[str | int, float]]:
-    """Read an option that may be repeated, once as a number and once for each label: return the number, and those of labels.
+    """Read an option that is given as a number, and once for each label; return the number, and those of labels.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def parse_floors(given: Sequence[str], option: str) -> tuple[float | None, dict[
     """
     plain = [text for text in given if "=" not in text]
     if len(plain) > 1:
-        raise DesignError(f"{option} {plain[1]!r}: a number for all rows was given before, {plain[0]}")
+        raise DesignError(f"{option} {plain[1]!r}: a number for all rows is given twice, {plain[0]} before: give it once")
     try:
         number = float(plain[0]) if plain else None
     except ValueError:
@@ -28,7 +28,7 @@ def parse_floors(given: Sequence[str], option: str) -> tuple[float | None, dict[
 
 
 def parse_numbers(given: Sequence[str], option: str) -> dict[str | int, float]:
-    """Read what was given for an option that may be repeated, once for each label.
+    """Read what was given for an option that can be given once for each label.
 
     Examples
     --------
@@ -45,6 +45,6 @@ def parse_numbers(given: Sequence[str], option: str) -> dict[str | int, float]:
         if not equals:
             raise DesignError(f"{option} {text!r}: expected LABEL=NUMBER, such as spam=0.01")
         if label in found:
-            raise DesignError(f"{option} {text!r}: the label {label!r} was given before")
+            raise DesignError(f"{option} {text!r}: the label {label!r} is given twice: give it once")
         found[label] = share
     return found

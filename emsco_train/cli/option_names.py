@@ -55,7 +55,7 @@ class OptionNames:
         self._argument_pattern = re.compile(rf"(?:(?<=: )|(?<=; )|^)(?:{names})(?= (?:is|holds|has|must) )")
 
     def translate(self, message: str) -> str:
-        """Return a message with the options of the command in place of arguments."""
+        """Return a message with the options of the command instead of arguments."""
         return translate_quoted(self._argument_pattern.sub(lambda found: _option_name(found[0]), message))
 
     @contextmanager
@@ -68,7 +68,7 @@ class OptionNames:
 
 
 def translate_quoted(text: str) -> str:
-    """Return a text with the options of a command in place of the arguments in backticks.
+    """Return a text with the options of a command instead of the arguments in backticks.
 
     Examples
     --------

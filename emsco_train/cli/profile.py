@@ -53,18 +53,26 @@ def _parser() -> OneLineParser:
         action="append",
         default=[],
         metavar="NAME=F1,F2",
-        help="features of separate acquirers that share work on the item; repeat it for more groups",
+        help="features of separate acquirers that share work on the item; can be given more than once",
     )
-    parser.add_argument("--repeats", type=_parse_count, default=5, metavar="N", help="calls per acquirer and item (5)")
-    parser.add_argument("--limit", type=_parse_count, default=200, metavar="N", help="items at most, drawn by the seed (200)")
+    parser.add_argument("--repeats", type=_parse_count, default=5, metavar="N", help="calls per acquirer and item (default: 5)")
     parser.add_argument(
-        "--clock", choices=("cpu", "wall"), default="cpu", help="CPU time (default), or wall time for acquirers that wait"
+        "--limit", type=_parse_count, default=200, metavar="N", help="maximum number of items, drawn by the seed (default: 200)"
     )
     parser.add_argument(
-        "--statistic", choices=("median", "mean"), default="median", help="figure over the items (median); mean, for heavy tails"
+        "--clock",
+        choices=("cpu", "wall"),
+        default="cpu",
+        help="cpu: CPU time (default); wall: wall time, for acquirers that wait",
     )
-    parser.add_argument("--unit", choices=("us", "ms", "s"), default="us", help="what the prices count (us)")
-    parser.add_argument("--seed", type=int, default=0, help="draws items and order (0)")
+    parser.add_argument(
+        "--statistic",
+        choices=("median", "mean"),
+        default="median",
+        help="statistic over the items (default: median); mean for heavy tails",
+    )
+    parser.add_argument("--unit", choices=("us", "ms", "s"), default="us", help="unit of the prices (default: us)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of items and their order (default: 0)")
     return parser
 
 
@@ -83,7 +91,7 @@ def _parse_groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list
         if not (name and equals) or len(features) < 2 or not all(features):
             parser.error(f"--group {text!r}: expected NAME=F1,F2, with at least two features")
         if name in groups:
-            parser.error(f"--group {name!r} is given twice: give all its features at once")
+            parser.error(f"--group {name!r} is given twice: give it once, with all its features")
         groups[name] = features
     return groups
 

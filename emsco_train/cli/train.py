@@ -55,29 +55,29 @@ def _parser() -> OneLineParser:
 def _add_data(group: Any) -> None:
     group.add_argument("--data", metavar="TABLE", help="one table, to be divided into train, validation, test and certify rows")
     for split in _SPLITS:
-        group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, in place of --data")
+        group.add_argument(f"--{split}", metavar="TABLE", help=f"ready {split} rows, instead of --data")
     group.add_argument("--label", default="label", metavar="COL", help="column of the true label (default: label)")
     group.add_argument("--costs", metavar="FILE", help="what features cost: TOML, JSON, or one line of numbers (default: 1 each)")
     group.add_argument(
-        "--kind", action="append", default=[], metavar="COL=KIND", help="what a column holds: numeric, boolean or categorical"
+        "--kind", action="append", default=[], metavar="COL=KIND", help="kind of a column: numeric, boolean or categorical"
     )
     group.add_argument("--drop", action="append", default=[], metavar="COL", help="leave a column out")
     group.add_argument("--drop-label", action="append", default=[], metavar="L", help="leave the rows of a label out")
     group.add_argument(
         "--missing",
         metavar="WORDS",
-        help="what else than an empty field is missing: words with commas between them, in any case; '' for no words "
+        help="comma-separated words that mean a missing value, in any case, besides an empty field; '' for none "
         f"(default: {','.join(sorted(MISSING_WORDS))})",
     )
     group.add_argument(
-        "--min-category", type=int, default=1, metavar="N", help="join categories with fewer train rows in one (default: 1)"
+        "--min-category", type=int, default=1, metavar="N", help="join categories with fewer train rows into one (default: 1)"
     )
     group.add_argument(
         "--unknown",
         action="append",
         default=[],
         metavar="[COL=]WORD",
-        help="what a category that training never saw means: ignore (the default) or fail; for all columns, or for one",
+        help="what to do with a category that training never saw: ignore (default) or fail; for all columns, or for one",
     )
     group.add_argument("--shares", metavar="T,V,T,C", help="shares of the four splits (default: 0.4,0.2,0.2,0.2)")
     group.add_argument(
@@ -92,7 +92,7 @@ def _add_data(group: Any) -> None:
         "--time-column", metavar="COL", help="divide by time: the earliest rows train, the latest certify; not a feature"
     )
     group.add_argument(
-        "--weight-column", metavar="COL", help="how much each row counts, in fits, figures and certificates; not a feature"
+        "--weight-column", metavar="COL", help="how much each row counts in fits, figures and certificates; not a feature"
     )
 
 
@@ -102,16 +102,19 @@ def _add_search(group: Any) -> None:
         action="append",
         default=[],
         metavar="P",
-        help="confidence needed to accept: 0.9, or one per label as ham=0.9,spam=0.99; may repeat for a sweep",
+        help="confidence needed to accept: 0.9, or one per label as ham=0.9,spam=0.99; can be given more than once for a sweep",
     )
     group.add_argument(
         "--search",
         choices=("auto", "evolve", "exhaustive"),
         default="auto",
-        help="genetic, exact, or exact where that is affordable (the default)",
+        help="auto (default): exhaustive where that is affordable, else evolve; evolve: the genetic algorithm; exhaustive: every "
+        "design, exact",
     )
     group.add_argument("--max-stages", type=int, metavar="K", help="most stages (default: half the features, 2 to 10)")
-    group.add_argument("--keep-all", action="store_true", help="every design acquires all features in the end, as in the paper")
+    group.add_argument(
+        "--keep-all", action="store_true", help="designs must acquire every feature by the last stage, as in the paper"
+    )
     # Accepted from before it was the default.
     group.add_argument("--allow-exclusion", action="store_true", help=argparse.SUPPRESS)
     group.add_argument(
@@ -119,9 +122,11 @@ def _add_search(group: Any) -> None:
         choices=("auto", "features", "groups"),
         default="auto",
         help="what moves from stage to stage: each feature, or features without a cost of their own together with their group; "
-        "auto (the default): groups unless all designs by features can be searched exactly",
+        "auto (default): groups unless all designs by features can be searched exactly",
     )
-    group.add_argument("--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; may repeat")
+    group.add_argument(
+        "--pin", action="append", default=[], metavar="COL", help="keep a feature in the first stage; can be given more than once"
+    )
     group.add_argument("--max-cost", type=float, metavar="X", help="search only designs with at most this mean cost")
     group.add_argument("--min-coverage", type=float, metavar="C", help="search only designs that accept at least this share")
     group.add_argument("--min-accuracy", type=float, metavar="A", help="search only designs with at least this accuracy")
@@ -132,7 +137,7 @@ def _add_search(group: Any) -> None:
         help="balanced: in the search, each label counts as much as any other, however rare (default: plain, by rows)",
     )
     group.add_argument("--start", metavar="RUN", help="begin the genetic search with the designs of an earlier run, too")
-    group.add_argument("--polish", action="store_true", help="follow the genetic algorithm with a local search (ours)")
+    group.add_argument("--polish", action="store_true", help="after the genetic algorithm, improve its designs by a local search")
     group.add_argument(
         "--max-search-rows",
         default="auto",
@@ -144,7 +149,7 @@ def _add_search(group: Any) -> None:
         "--stages",
         choices=("straight", "curved", "boosted"),
         default="curved",
-        help="what a stage model sees of a feature: a curve learnt for it, where that predicts better (curved, the default), or "
+        help="what a stage model sees of a feature: a curve learned for it, where that predicts better (curved, the default), or "
         "its value (straight, as in the paper); or boosted trees instead (boosted; slower to search with)",
     )
     group.add_argument(
@@ -157,15 +162,17 @@ def _add_search(group: Any) -> None:
         action="append",
         default=[],
         metavar="COL",
-        help="the second of two labels never gets less probable as this number rises, at any stage; may repeat",
+        help="the second of two labels never gets less probable as this number rises, at any stage; can be given more than once",
     )
     group.add_argument(
-        "--decreasing", action="append", default=[], metavar="COL", help="the same for a number that never makes it more probable"
+        "--decreasing", action="append", default=[], metavar="COL", help="likewise, but the second label never gets more probable"
     )
     group.add_argument(
         "--C", type=float, default=1.0, metavar="C", help="inverse penalty of the logistic regressions (default: 1)"
     )
-    group.add_argument("--class-weight", metavar="W", help="balanced, or one per label as ham=1,spam=2")
+    group.add_argument(
+        "--class-weight", metavar="W", help="weights of the labels in fits: balanced, or one per label as ham=1,spam=2"
+    )
     group.add_argument(
         "--calibrate",
         choices=("temperature",),
@@ -174,32 +181,66 @@ def _add_search(group: Any) -> None:
 
 
 def _add_genetic(group: Any) -> None:
-    group.add_argument("--population", type=int, default=300, metavar="N", help="designs in a generation (300)")
-    group.add_argument("--generations", type=int, default=150, metavar="N", help="generations at most (150)")
-    group.add_argument("--patience", type=int, metavar="N", help="stop after N generations with the same fittest (never)")
-    group.add_argument("--mutation", type=float, metavar="M", help="chance that a gene is redrawn (1 / features)")
-    group.add_argument("--crossover", type=float, default=0.8, metavar="R", help="chance that a child mixes two parents (0.8)")
-    group.add_argument("--elite", type=float, default=0.2, metavar="B", help="share of designs that are kept unchanged (0.2)")
-    group.add_argument("--beta", type=float, default=2.0, metavar="B", help="bias against later stages, above 1 (2)")
     group.add_argument(
-        "--growth", type=int, metavar="N", help="children at least, for which a full generation grows (a third of it)"
+        "--population", type=int, default=300, metavar="N", help="number of designs in a generation (default: 300)"
+    )
+    group.add_argument("--generations", type=int, default=150, metavar="N", help="maximum number of generations (default: 150)")
+    group.add_argument(
+        "--patience", type=int, metavar="N", help="stop after N generations without a fitter design (default: never)"
+    )
+    group.add_argument(
+        "--mutation", type=float, metavar="M", help="probability that a gene is drawn again (default: 1 / features)"
+    )
+    group.add_argument(
+        "--crossover", type=float, default=0.8, metavar="R", help="probability that a child mixes two parents (default: 0.8)"
+    )
+    group.add_argument(
+        "--elite", type=float, default=0.2, metavar="SHARE", help="share of designs that are kept unchanged (default: 0.2)"
+    )
+    group.add_argument(
+        "--beta",
+        type=float,
+        default=2.0,
+        metavar="BIAS",
+        help="bias of mutation towards early stages, above 1: a larger one gives fewer stages (default: 2)",
+    )
+    group.add_argument(
+        "--growth",
+        type=int,
+        metavar="N",
+        help="least number of children in a generation: the population grows where the elite leaves fewer; 0 ends the search "
+        "there (default: a third of the population; 0 with --keep-all)",
     )
 
 
 def _add_run(group: Any) -> None:
     group.add_argument("--out", metavar="RUN", help="folder of the run")
-    group.add_argument("--check", action="store_true", help="look at the table and stop: nothing is searched or written")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and search: same seed, same run (0)")
-    group.add_argument("--jobs", type=int, metavar="N", help="threads (default: all cores); results do not depend on it")
-    group.add_argument("--time-limit", type=float, metavar="S", help="seconds for each threshold; the front so far is kept")
+    group.add_argument("--check", action="store_true", help="check the table and stop: nothing is searched or written")
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="random seed of splits and search: the same seed gives the same run (default: 0)",
+    )
+    group.add_argument(
+        "--jobs", type=int, metavar="N", help="number of threads (default: all cores); results do not depend on it"
+    )
+    group.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="S",
+        help="stop the search at each threshold after S seconds and keep the front so far",
+    )
     group.add_argument(
         "--certify-uses",
         type=int,
         default=1,
         metavar="N",
-        help="certificates that are planned from this run's certify rows; they share the level, and hold together (1)",
+        help="how many certificates will be made from this run's certify rows; they share the confidence level and hold jointly "
+        "(default: 1)",
     )
-    group.add_argument("--resume", action="store_true", help="go on with an unfinished run of the same data and settings")
+    group.add_argument("--resume", action="store_true", help="continue an unfinished run with the same data and settings")
     group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
 
 
@@ -217,7 +258,7 @@ def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
 
 
 def _train(parser: OneLineParser, options: argparse.Namespace) -> list[TrainedRun]:
-    """Return the run that was made; none if the table was only to be looked at."""
+    """Return the run that was made; none if the table was only to be checked."""
     # After the arguments: --help must answer at once.
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415
     from emsco_train.cli.train_request import make_request  # noqa: PLC0415

@@ -41,7 +41,7 @@ def make_request(options: argparse.Namespace) -> TrainRequest:
             missing=MISSING_WORDS if options.missing is None else parse_missing_words(options.missing),
             drop_labels=tuple(options.drop_label),
         ),
-        # A look at the table needs none.
+        # The table check needs none.
         thresholds=tuple(parse_threshold(text) for text in options.threshold) or (1.0,) * options.check,
         costs=options.costs,
         shares=parse_shares(options.shares),
@@ -118,7 +118,7 @@ def parse_pairs(given: Sequence[str], option: str, allowed: Sequence[_Choice]) -
             raise DesignError(f"{option} {text.removeprefix('=')!r}: {expected}")
         if name in found:
             what = f"the column {name!r}" if name else "a word for all columns"
-            raise DesignError(f"{option} {text.removeprefix('=')!r}: {what} was given before")
+            raise DesignError(f"{option} {text.removeprefix('=')!r}: {what} is given twice: give it once")
         found[name] = match
     return found
 

@@ -126,7 +126,7 @@ def format_columns(prepared: PreparedRun) -> str:
         for entry, feature in zip(describe_columns(problem), problem.features, strict=True)
     ]
     more = f"\n... and {len(rows) - _MAX_SHOWN_COLUMNS} more" if len(rows) > _MAX_SHOWN_COLUMNS else ""
-    return format_table(["feature", "kind", "gaps", "cost", "group"], rows[:_MAX_SHOWN_COLUMNS]) + more
+    return format_table(["feature", "kind", "missing", "cost", "group"], rows[:_MAX_SHOWN_COLUMNS]) + more
 
 
 def format_front(trained: TrainedRun) -> list[str]:
@@ -147,7 +147,7 @@ def format_front(trained: TrainedRun) -> list[str]:
         "stages",
     ]
     where = "cross-fitted" if trained.run.measured.split == "cross-fitted" else "on the validation rows"
-    where += f", with bounds at sure {DEFAULT_SURE:g}" + (", then on the test rows" if has_test_rows else "")
+    where += f", with bounds at level {DEFAULT_SURE:g} (--sure)" + (", then on the test rows" if has_test_rows else "")
     held_out = "test" if has_test_rows else trained.run.measured.split
     shown = measured[notable[0][1].id]
     by_weight = shown.figures.units is not None
@@ -179,13 +179,13 @@ def format_front(trained: TrainedRun) -> list[str]:
 
 
 def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list[str]]:
-    """Return the baseline at each threshold: all features for everyone, in one stage."""
+    """Return the baseline at each threshold: all features for every item, in one stage."""
     entries = trained.run.thresholds
     lines = []
     for entry in entries:
         where = format_threshold(entry.thresholds, trained.run.labels) if len(entries) > 1 else "once"
         texts = [text for counts in entry.everything for text in format_counts(counts)]
-        lines.append([f"everything at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
+        lines.append([f"all features at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
     return lines
 
 
@@ -201,13 +201,17 @@ def _describe_high_thresholds(trained: TrainedRun) -> list[str]:
 
 
 def _describe_luck(trained: TrainedRun) -> list[str]:
-    """Return a caution where the figures of the front are far from the truth: many features on few rows are found by luck."""
+    """Return a caution where figures of the front are far from the truth: with many features, designs look good by chance."""
     knee, run = trained.front.knee, trained.run
     tested = _find_test_figures(trained, knee)
     where = f"{pluralize(len(run.columns), 'feature')} on {pluralize(run.measured.rows, 'row')}"
     if tested is None:
         few = run.measured.rows < _ROWS_OF_A_FEATURE * len(run.columns)
-        return [f"{where}: designs may be found by luck, and there are no test rows to show it; give more rows"] if few else []
+        return (
+            [f"{where}: designs may only look good by chance, and there are no test rows to show it; give more rows"]
+            if few
+            else []
+        )
     if run.data.group_column is not None or tested.units is not None:
         # Rows of a group, and rows of different weights, show less than as many that are independent and equal.
         return []
@@ -215,7 +219,7 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
     if upper_bound(tested.right, tested.accepted, _SURE_OF_LUCK) >= bound:
         return []
     shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
-    reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs are found by luck"
+    reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs may only look good by chance"
     return [f"{shown}, {reason}. Give more rows, or fewer features"]
 
 
@@ -273,12 +277,12 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 
 def _suggest_match(trained: TrainedRun, path: str) -> list[str]:
-    """Return how to ask for a design that decides as everything at once does, where there are enough answers to show that."""
+    """Return how to ask for a design that decides as all features at once do, where there are enough answers to show that."""
     answered = trained.run.thresholds[0].everything[0].accepted
     share = next((share for share in (0.01, 0.02, 0.05) if share * answered >= _SHOWN_DIFFERENCES), None)
     if share is None:
         return []
-    detail = f"for {100 * (1 - share):g} % of what everything at once decides"
+    detail = f"for {100 * (1 - share):g} % of what all features at once decide"
     return [f"match    emsco-export {path} --out BUNDLE --match-everything {share:g} ({detail})"]
 
 
@@ -295,7 +299,7 @@ def _suggest_floors(trained: TrainedRun) -> str:
     if not (accuracy and coverage):
         return ""
     if accuracy * sum(counts.rows for counts in knee.labels) <= max((counts.rows for counts in knee.labels), default=0):
-        # Whoever always gives the most frequent label keeps such a floor: the cheapest design above it is worth little.
+        # Always giving the most frequent label satisfies such a floor: the cheapest design above it is worth little.
         return " --design knee"
     return f" --min-accuracy {accuracy:g} --min-coverage {coverage:g}{_suggest_recall(trained, accuracy, coverage)}"
 

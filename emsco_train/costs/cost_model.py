@@ -38,7 +38,7 @@ class CostModel:
     groups
         Groups of features with their shared costs; a feature may be in several.
     unit
-        What the numbers count: "EUR", "ms of CPU", "look-ups".
+        What the numbers count: "EUR", "ms of CPU", "lookups".
 
     Examples
     --------

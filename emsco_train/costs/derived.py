@@ -1,8 +1,8 @@
 """Derived features: computed from others, and paid through what these need.
 
-A price is paid once per item, whoever needs it first. So the own price of a feature that another one is derived from becomes the
-price of a group of both, and the derived feature joins the groups of what it is derived from. Nothing else is needed: meters,
-searches and bundles know features with prices, and groups.
+A price is paid once per item, whichever feature needs it first. So the own price of a feature that another one is derived from
+becomes the price of a group of both, and the derived feature joins the groups of what it is derived from. Nothing else is needed:
+meters, searches and bundles know features with prices, and groups.
 """
 
 from __future__ import annotations

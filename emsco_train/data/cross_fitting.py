@@ -1,7 +1,7 @@
 """`cross_fit`: features that come from labels, such as how often a sender's mail was spam, without a row's own label in them.
 
 What a store of counts says of a row that it has counted is partly that row's own label: a sender seen once, in this very spam,
-would look like a sure sign, and stage models would trust the store far more than new rows deserve. So the rows that are learnt
+would look like a sure sign, and stage models would trust the store far more than new rows deserve. So the rows that are learned
 from are divided into folds, and each fold is read from statistics of the other folds. All other rows, and later the live ones,
 are read from the statistics of all.
 """
@@ -50,15 +50,15 @@ def cross_fit(
     *,
     folds: int = 10,
 ) -> list[_Value]:
-    """Return what is read of each row from statistics that were learnt without its fold.
+    """Return what is read of each row from statistics that were learned without its fold.
 
     Parameters
     ----------
     groups
         As in `deal_folds`: rows that belong together, so that no copy of a row speaks for it. None for a row that nothing is
-        learnt from (of test or certify): it is read from the statistics of all others.
+        learned from (of test or certify): it is read from the statistics of all others.
     learn
-        Called with the places of the rows to leave out; returns the statistics of all other rows that are learnt from. Called
+        Called with the places of the rows to leave out; returns the statistics of all other rows that are learned from. Called
         with none of them, it returns what is used in production.
     read
         Called with statistics and the places of rows; returns a value for each of these rows.

@@ -1,4 +1,4 @@
-"""`Curve`: one feature as a step function, learnt from labelled rows; what a stage model sees of the feature."""
+"""`Curve`: one feature as a step function, learned from labelled rows; what a stage model sees of the feature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints
 
-__all__ = ["Curve", "cells_of"]
+__all__ = ["Curve", "find_cells"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Curve:
 
     def transform(self, codes: Floats) -> Floats:
         """Return the columns [rows, columns] of some codes."""
-        cells = cells_of(codes, None if self.knots is None else np.array(self.knots), len(self.levels[0]) - 1)
+        cells = find_cells(codes, None if self.knots is None else np.array(self.knots), len(self.levels[0]) - 1)
         # A cell of its own, the last, for a code that is not listed.
         table = np.hstack([self.column_levels, np.zeros((self.width, 1))])
         return np.ascontiguousarray(table[:, cells].T)
 
 
-def cells_of(codes: Floats, knots: Array | None, count: int) -> Ints:
+def find_cells(codes: Floats, knots: Array | None, count: int) -> Ints:
     """Return the cell of each code: 0 to count - 1, `count` for a gap, and count + 1 for a category that is not listed."""
     gaps = np.isnan(codes)
     if knots is not None:

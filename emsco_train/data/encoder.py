@@ -174,7 +174,7 @@ def _overflow_error(name: str, values: Floats) -> RowError:
     # These are the rows that fit: the table may hold more such values.
     count = f"{int(large.sum()):,} of {len(values):,} train rows"
     what = f"column {name!r} holds values too large to standardise it (in {count}; the largest of these, in "
-    advice = f"correct them, make them gaps (None or NaN), or leave the column out (of a run: `drop={(name,)!r}`)"
+    advice = f"correct them, make them missing values (None or NaN), or leave the column out (of a run: `drop={(name,)!r}`)"
     return RowError(what, f"row {row}", f", is {values[row]:g}): {advice}", row)
 
 

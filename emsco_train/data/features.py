@@ -219,7 +219,7 @@ class ColumnSummary:
         if kind is None:
             raise DataError(f"column {name!r} has no value at all in the training rows: drop it, or fill it")
         if options.missing == "forbid" and self.first_gap is not None:
-            gap = ': a gap, and its option is missing="forbid"; fill it, or choose "impute"'
+            gap = ': a missing value, and its option is missing="forbid"; fill it, or choose "impute"'
             raise RowError(f"column {name!r}, ", f"row {self.first_gap}", gap, self.first_gap)
         if options.unknown == "ignore" and kind != "categorical":
             raise DesignError(f'the option unknown="ignore" is for categories, but {name!r} is {kind}: leave it out')

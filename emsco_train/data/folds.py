@@ -1,4 +1,4 @@
-"""Folds: who scores whom when every row of a pool both fits and measures, and no row is scored by a model that has seen it.
+"""Folds: every row of a pool both fits and measures, and no row is scored by a model that has seen it.
 
 Plain: each fold has its share of every label. With `groups`: rows of a group are in one fold. With `time`: forward chaining, so
 that rows are only ever scored by models of earlier rows; the first block, which nothing can score, is in no fold. Nor are rows of
@@ -100,8 +100,8 @@ def make_folds(
     if not kept:
         units = "rows" if groups is None else "groups"
         raise DataError(
-            f"no row can be scored by a model that has not seen it and knows every label: give more {units} of each label, "
-            "or use `folds=0`"
+            f"no row can be cross-fitted: the {units} of each label must be in at least two folds. Give more {units} of each "
+            "label, or use `folds=0`"
         )
     return kept
 
@@ -128,7 +128,8 @@ def _chain_forward(target: Ints, folds: int, time: Ints, labels: Sequence[Label]
     if not kept:
         last = labels[int(np.argmax([time[target == label].min() for label in range(len(labels))]))]
         raise DataError(
-            f"label {last!r} first occurs at the end of the pool, so no model of earlier rows knows it: use `folds=0`, or drop it"
+            f"label {last!r} first occurs at the end of the pool, so no model of earlier rows knows it: use `folds=0`, or leave "
+            "out its rows"
         )
     return kept
 

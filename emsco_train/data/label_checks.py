@@ -59,7 +59,7 @@ def _to_normal(value: float, freedom: int) -> float:
 
 
 def check_leak(name: str, values: Floats | Ints, target: Ints) -> Finding | None:
-    """Find a column that alone tells the label: each row is given the most common one of its value among half of the rows.
+    """Find a column that alone predicts the label: each row is given the most common one of its value among half of the rows.
 
     Or of the nearest smaller value; gaps are a value. Categories are given as numbers.
     """
@@ -71,7 +71,8 @@ def check_leak(name: str, values: Floats | Ints, target: Ints) -> Finding | None
     wrong, wrong_base = int((guess != truth).sum()), int((truth != np.bincount(target).argmax()).sum())
     if wrong_base < _MIN_LEAK_ROWS or wrong > _LEAK_ERROR_SHARE * wrong_base:
         return None
-    what = f"alone, it tells the label of {percent(len(truth) - wrong, len(truth))} of the rows: the label may be in it"
+    share = percent(len(truth) - wrong, len(truth))
+    what = f"this column alone predicts the label of {share} of the rows: it may contain the label (a leak)"
     return Finding("leak", name, what, f"if it is known only after the label, leave it out with `drop=({name!r},)`")
 
 

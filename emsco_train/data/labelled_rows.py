@@ -27,7 +27,7 @@ __all__ = ["LabelledRows", "Split", "check_splits", "encode_split", "learn_featu
 # What to do about values that are refused because no train row has such a one, by what is wrong with them.
 _OTHERWISE_IN_TRAINING = {
     "unknown_category": 'FeatureOptions(unknown="ignore") allows unknown categories',
-    "missing": 'FeatureOptions(missing="impute") allows gaps',
+    "missing": 'FeatureOptions(missing="impute") allows missing values',
 }
 
 

@@ -1,6 +1,6 @@
 """`group_near_duplicates`: texts that are copies of each other but for a name, a number, or a line.
 
-Copies on both sides of a split would let a model shine that has learnt nothing but to remember. So they are found first, and
+Copies on both sides of a split would let a model shine that has learned nothing but to remember. So they are found first, and
 given as `groups`, which splits and folds keep together. Texts are cut into runs of five words; families share enough of the runs
 (MinHash, in bands).
 """

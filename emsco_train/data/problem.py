@@ -107,7 +107,7 @@ class Problem:
     encoder
         The blocks of all features.
     learner
-        How encoders are learnt, and how strongly curves and vectors are shrunk.
+        How encoders are learned, and how strongly curves and vectors are shrunk.
     train, validation
         Rows to fit the stage models that are exported, and rows to measure designs. Cross-fitted, the latter are those of the
         train rows that some fold scores, fold by fold.
@@ -203,7 +203,7 @@ class Problem:
             "temperature": scale the confidences of each stage by a temperature from cross-fitted scores, where that lowers
             their log loss; needs folds.
         stages
-            "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learnt from the
+            "straight": logistic regressions on the features as they are. "curved": on a curve of each feature, learned from the
             rows that fit models; where straight lines predict about as well, these are kept. "boosted": boosted trees, which are
             slower to search with. Instead of a classifier.
         increasing, decreasing
@@ -328,7 +328,7 @@ class Problem:
     @property
     def has_other_folds(self) -> bool:
         """Whether the rows can be divided into folds in other ways; by time, and of few rows or groups, there is one alone."""
-        return self._can_be_drawn_again() and self._draw_other_folds(0) is not None
+        return self._can_redraw_folds() and self._draw_other_folds(0) is not None
 
     @property
     def curve_strength(self) -> float:
@@ -379,18 +379,18 @@ class Problem:
     def with_other_folds(self, number: int = 0) -> Problem:
         """Return the same problem with another division of its rows into folds; unchanged where `has_other_folds` knows none.
 
-        Each number draws a division; of few rows or groups, two may draw the same (`division_of_folds` tells). Whoever chooses
-        among many designs chooses by the luck of their folds, too. Figures on other folds are free of that part: for the same
-        designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws no
-        division that is another one; 0 always does, if there is one.
+        Each number draws a division; of few rows or groups, two may draw the same (`division_of_folds` tells). A choice
+        among many designs favours those that are lucky in their folds. Figures on other folds are free of that part: for the
+        same designs on the same rows, they are a little lower, and nearer to the truth. Raises `DataError` where a number draws
+        no different division; 0 always does, if there is one.
         """
-        if not self._can_be_drawn_again():
+        if not self._can_redraw_folds():
             return self
         other = self._draw_other_folds(number)
         if other is None and not self.has_other_folds:
             return self
         if other is None:
-            raise DataError(f"division {number} of the rows into folds: none that is another one was drawn; use another number")
+            raise DataError(f"division {number}: no different division into folds was found. Use another number")
         validation, parts = _score_folds(self.learner, self.train, self.weights, self.encoder, other)
         return replace(self, validation=replace(validation, name="cross-fitted again"), parts=parts)
 
@@ -446,7 +446,7 @@ class Problem:
         prices = {"features": own, "groups": groups, "unit": self.costs.unit}
         return manifest_id({"data": self.data_digest(), "costs": prices, "thresholds": list(self.thresholds)})
 
-    def _can_be_drawn_again(self) -> bool:
+    def _can_redraw_folds(self) -> bool:
         """Return whether chance dealt the rows to folds."""
         folds = [part.fold for part in self.parts if part.fold is not None]
         # By time, the models of all but the last fold know nothing of later rows; one fold alone may be the last.
@@ -509,7 +509,7 @@ def _build_problem(
     target = train.target
     sample_weight = train.weights
     weights = row_weights(target, labels, class_weight=class_weight, sample_weight=sample_weight)
-    if _count_the_same(splits.values()):
+    if _have_equal_weights(splits.values()):
         splits = {name: replace(split, weights=None) for name, split in splits.items()}
         train = splits["train"]
     for split in splits.values():
@@ -650,7 +650,7 @@ def _check_split_weights(numbers: Any, rows: int, split: str) -> Floats:
         raise DataError(f"{split} rows: {error}") from None
 
 
-def _count_the_same(splits: Iterable[Split]) -> bool:
+def _have_equal_weights(splits: Iterable[Split]) -> bool:
     """Return whether all rows of all splits have the same weight."""
     weights = [np.ones(1) if split.weights is None else split.weights for split in splits]
     return len({float(part.min()) for part in weights} | {float(part.max()) for part in weights}) == 1

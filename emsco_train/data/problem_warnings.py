@@ -142,7 +142,7 @@ def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptio
         more = f"; and {pluralize(len(found) - _MAX_SHOWN_COLUMNS, 'more column')}" if len(found) > _MAX_SHOWN_COLUMNS else ""
         advice = "leave such columns out, or say what kind they are with `features`"
         if any(one.kind == "missing number" for one in found):
-            advice += "; make numbers that mean missing gaps (None or NaN)"
+            advice += "; replace numbers that mean missing by None or NaN"
         text = f"columns that models should probably not learn from as they are: {shown}{more}. All are used: {advice}"
         warnings.warn(text, TableWarning, stacklevel=_caller_stacklevel())
 
@@ -171,7 +171,7 @@ def warn_small_weights(rows: int, total: float, C: float) -> None:  # noqa: N803
         return
     what = f"{pluralize(rows, 'train row')} weigh {total:.3g} together (`sample_weight` and `class_weight`)"
     advice = f"multiply the weights, to a mean of 1, or raise `C` from {C:g}"
-    text = f"{what}, and the penalty takes that for their number: models stay near the base rate, and accept little: {advice}"
+    text = f"{what}, so little that the penalty `C` dominates: models stay near the base rate, and accept little: {advice}"
     warnings.warn(text, ConfidenceWarning, stacklevel=_caller_stacklevel())
 
 
@@ -191,7 +191,7 @@ def warn_outliers(blocks: Sequence[Block], codes: Floats) -> None:
         largest = values[np.argmax(np.abs(values))]
         outliers = pluralize(int(is_outlier.sum()), "value")
         text = f"column {block.name!r} holds {outliers} so far out (up to {largest:g}) that the others"
-        advice = "correct them, make them gaps (None or NaN), or transform the column, such as by its logarithm"
+        advice = "correct them, make them missing values (None or NaN), or transform the column, such as by its logarithm"
         warnings.warn(f"{text} are nearly equal: {advice}", OutlierWarning, stacklevel=_caller_stacklevel())
 
 

@@ -1,4 +1,4 @@
-"""`RowError`: a value that cannot be used. Whoever knows more about the rows than the reader of a column names the row anew."""
+"""`RowError`: a value that cannot be used. A caller that knows more about the rows than the reader of a column names the row."""
 
 from __future__ import annotations
 

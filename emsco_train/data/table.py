@@ -153,7 +153,7 @@ def _check_unique(names: Sequence[str]) -> None:
 def _common_length(columns: Mapping[str, Array]) -> int:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise DataError(f"columns have different lengths: {lengths}; give every row a value, None or NaN for a gap")
+        raise DataError(f"columns have different lengths: {lengths}; give every row a value, None or NaN for a missing one")
     rows = next(iter(lengths.values()))
     if rows == 0:
         raise DataError("the table has no rows: give at least one")

@@ -1,7 +1,7 @@
 """Columns of text, as in a CSV file, as numbers, booleans or categories.
 
-A value is read here as `emsco-run` reads it, so that training and production cannot differ: an empty field is a gap, numbers are
-what Python's `float` accepts, and booleans are words.
+A value is read here as `emsco-run` reads it, so that training and production cannot differ: an empty field is missing, numbers
+are what Python's `float` accepts, and booleans are words.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _parse_number(name: str, own_advice: str | None, value: str, line: Callable[
         number = float(value)
     except ValueError:
         advice = own_advice or (
-            f"Correct it, name it with `missing` if it means a gap, or use `kinds={{{name!r}: 'categorical'}}`"
+            f"Correct it, name it with `missing` if it means a missing value, or use `kinds={{{name!r}: 'categorical'}}`"
         )
         raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):

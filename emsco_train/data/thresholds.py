@@ -36,7 +36,7 @@ class StageThresholds:
         raise_faults("thresholds", faults + [f"{number!r}: expected a number above 0 and up to 1" for number in numbers])
 
     @classmethod
-    def alike(cls, thresholds: Sequence[float]) -> StageThresholds:
+    def constant(cls, thresholds: Sequence[float]) -> StageThresholds:
         """Return the same thresholds for all stages."""
         return cls(last=tuple(thresholds), early=tuple(thresholds))
 

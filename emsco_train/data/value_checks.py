@@ -124,7 +124,9 @@ def _check_mixed(name: str, counts: Counter[str], *, is_useless: bool) -> Findin
         return None
     shown = ", ".join(f"{word!r} ({rows:,} rows)" for word, rows in words.most_common(3))
     what = f"numbers with words among them, {shown}, so that each of {len(numbers):,} numbers is a category"
-    return Finding("mixed", name, what, "name words that mean a gap with `missing`, or correct them", is_useless=is_useless)
+    return Finding(
+        "mixed", name, what, "name words that mean a missing value with `missing`, or correct them", is_useless=is_useless
+    )
 
 
 def _check_written_numbers(name: str, texts: list[str], *, is_useless: bool) -> Finding | None:
@@ -171,7 +173,7 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
     if present.min() == present.max():
         return _constant(name, f"{present[0]:g}", has_gaps=has_gaps)
     if not np.isfinite(present).all():
-        # Whoever encodes the column refuses such a value, and names its row.
+        # The encoder refuses such a value, and names its row.
         return None
     # A look at a few saves the sorting of most columns.
     if len(present) < _MIN_ID_ROWS or not _are_whole(present[:1000]) or not _are_whole(present):
@@ -183,11 +185,11 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
     if different == len(present) and present.max() - present.min() < 2 * table_rows:
         return Finding("id", name, "a row number or another counter: every value is different", keep, is_useless=True)
     if _ID_NAME.search(name) and different > _MAX_RARE_CATEGORIES:
-        what = f"{different:,} different whole numbers, and the name of an id"
+        what = f"{different:,} different whole numbers in a column named like an id"
         groups = f"; keep rows of one id together with `group_column={name!r}`" if different < len(present) else ""
         return Finding("id", name, what, keep + groups, is_useless=True)
     if _CODE_NAME.search(name) and different > _MAX_CODES:
-        what = f"{different:,} different whole numbers, and the name of a code"
+        what = f"{different:,} different whole numbers in a column named like a code"
         return Finding("codes", name, what, f"if it is one, try `kinds={{{name!r}: 'categorical'}}` with `min_category=20`")
     return None
 
@@ -228,7 +230,7 @@ def _are_whole(values: Floats) -> bool:
 
 def _constant(name: str, value: str, *, has_gaps: bool) -> Finding:
     if has_gaps:
-        remedy = "models fill gaps: if a gap means something, make it yes or no"
+        remedy = "models fill in missing values: if a missing value means something, make it yes or no"
         return Finding("constant", name, f"always {value} where there is a value", remedy, is_useless=True)
     return Finding("constant", name, f"always {value}", is_useless=True)
 

@@ -45,7 +45,7 @@ def read_vectors(name: str, column: Array) -> Floats:
 
 
 def join_numbered_columns(columns: Mapping[str, Array]) -> dict[str, Array]:
-    """Return a table's columns with those of each vector joined, in the place of the first of them."""
+    """Return a table's columns with those of each vector joined, at the place of the first of them."""
     vectors = find_vectors(columns)
     owner = {part: name for name, parts in vectors.items() for part in parts}
     joined: dict[str, Array] = {}

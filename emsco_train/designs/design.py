@@ -131,7 +131,7 @@ class Design:
         """
         genes = tuple(int(gene) for gene in chromosome)
         stages = _stage_names(genes, names)
-        given = thresholds if isinstance(thresholds, StageThresholds) else StageThresholds.alike(thresholds)
+        given = thresholds if isinstance(thresholds, StageThresholds) else StageThresholds.constant(thresholds)
         last = tuple(float(number) for number in given.last)
         # Of one stage, there is none before the last.
         early = tuple(float(number) for number in given.early) if len(stages) > 1 and given.early != given.last else None

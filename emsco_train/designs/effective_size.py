@@ -1,4 +1,4 @@
-"""How much rows say that come in groups or have weights: the sizes that bounds may use in place of counts.
+"""How much rows say that come in groups or have weights: the sizes that bounds may use instead of counts.
 
 Rows of one group resemble each other, so a hundred rows of ten patients say less than a hundred patients would. The effective
 size of a sample is how many independent rows of equal weight would estimate a share as precisely. The share is a ratio of two

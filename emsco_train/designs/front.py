@@ -265,7 +265,7 @@ class Front(Sequence[Design]):
                 raise DataError(f"front: designs.{position}.id is {design.id!r}, not that of its stages and thresholds")
             where = f"front: designs.{position}"
             if file.version < 3 and design.early_thresholds is not None:
-                raise DataError(f"{where}.early_thresholds is no part of version {file.version}. Give what Front.to_json wrote")
+                raise DataError(f"{where}.early_thresholds is not part of version {file.version}. Give what Front.to_json wrote")
             if file.version == 1 and (design.rows or design.precision):
                 raise DataError(f"{where}.rows is not part of version 1. Give what Front.to_json wrote")
         designs = [design if design.rows else design.with_rows(rows) for design in file.designs]

@@ -22,7 +22,7 @@ from emsco_train.designs.design import Design
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 
-__all__ = ["knee_of", "least_useful_coverage"]
+__all__ = ["find_knee", "least_useful_coverage"]
 
 # Of the largest coverage.
 _LEAST_COVERAGE = 0.5
@@ -33,7 +33,7 @@ def least_useful_coverage(bounds: Sequence[Bounds]) -> float:
     return _LEAST_COVERAGE * max(one.coverage for one in bounds)
 
 
-def knee_of(designs: Sequence[Design], full_cost: float) -> Design:
+def find_knee(designs: Sequence[Design], full_cost: float) -> Design:
     """Return the knee of some designs, the first of equals; `full_cost` is that of all features.
 
     Examples
@@ -43,7 +43,7 @@ def knee_of(designs: Sequence[Design], full_cost: float) -> Design:
     ...     Design.of((0,), ["a"], (0.9, 0.9), coverage=coverage, accuracy=accuracy, cost=cost)
     ...     for coverage, accuracy, cost in figures
     ... ]
-    >>> knee_of(designs, full_cost=10.0).coverage
+    >>> find_knee(designs, full_cost=10.0).coverage
     0.8
     """
     sure = DEFAULT_SURE if all(design.precision is not None for design in designs) else None

@@ -94,7 +94,7 @@ class Precision:
     def bounds(self, coverage: float, accuracy: float, cost: float, sure: float) -> Bounds:
         """Return the bounds of figures, each at the level `sure`.
 
-        Shares have exact binomial (Clopper-Pearson) bounds, with the effective sizes in place of counts (Korn and Graubard,
+        Shares have exact binomial (Clopper-Pearson) bounds, with the effective sizes instead of counts (Korn and Graubard,
         1998); the mean cost has that of the normal distribution.
         """
         return Bounds(

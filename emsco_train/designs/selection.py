@@ -13,7 +13,7 @@ from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats
 from emsco_train.designs.design import Design
-from emsco_train.designs.knee import knee_of
+from emsco_train.designs.knee import find_knee
 from emsco_train.designs.label_floors import LabelFloor, make_label_floors
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
@@ -111,8 +111,9 @@ class Requirements(Constraints):
     slack: float = 0.0
     # Floors on the figures of labels, as `make_label_floors` makes them.
     label_floors: tuple[LabelFloor, ...] = ()
-    # Whether a floor on the other side, too, would lead to other thresholds: not where these are tried anyway, or never.
-    floors_tune: bool = field(default=True, compare=False)
+    # Whether an error may suggest another floor, with which other thresholds are tried: not where they are tried anyway, or
+    # never.
+    suggest_floors: bool = field(default=True, compare=False)
 
     @classmethod
     def of(
@@ -159,8 +160,8 @@ class Requirements(Constraints):
         return "knee" if self.max_cost is None else "accuracy"
 
     @property
-    def both_sides(self) -> bool:
-        """Whether both how often and how rightly it answers have a floor, so that neither can be had at the other's expense."""
+    def has_both_floors(self) -> bool:
+        """Whether coverage (or recall) and accuracy both have a floor, so that neither is reached at the expense of the other."""
         return all(self._floored_sides())
 
     @property
@@ -176,12 +177,12 @@ class Requirements(Constraints):
                 argument = "min_recall" if floor.figure == "recall" else "min_accuracy_of"
                 raise DesignError(f"`{argument}` names {floor.label!r}, which is not a label (labels: {', '.join(known)})")
 
-    def loosened(self, by: float) -> Requirements:
+    def loosen(self, by: float) -> Requirements:
         """Return the same without bounds, with every floor lower by so much and the cap higher by such a share.
 
         Examples
         --------
-        >>> near = Requirements(min_accuracy=0.9, max_cost=4).loosened(0.02)
+        >>> near = Requirements(min_accuracy=0.9, max_cost=4).loosen(0.02)
         >>> near.min_accuracy, near.max_cost, near.sure
         (0.88, 4.08, None)
         """
@@ -209,7 +210,7 @@ class Requirements(Constraints):
             near = [design for design in satisfying if design.cost <= most]
             return max(near, key=lambda design: (self._highest_level(design), *_sort_key(design, "cost")))
         if satisfying and self.objective == "knee":
-            return knee_of(satisfying, full_cost)
+            return find_knee(satisfying, full_cost)
         if satisfying:
             return max(satisfying, key=self._sort_key)
         if not designs:
@@ -329,7 +330,7 @@ class Requirements(Constraints):
             return f"No design satisfies this without bounds either, so more rows alone would not help. {self._other_searches()}"
         design = self._nearest(hopeful, full_cost)
         rows = self._rows_needed(design)
-        needed = f"about {rows:,} rows in place of {design.rows:,} would do" if rows else "no number of rows would be enough"
+        needed = f"about {rows:,} rows instead of {design.rows:,} would do" if rows else "no number of rows would be enough"
         return (
             f"Without bounds {design.id} satisfies this; if its figures stayed the same, {needed}. "
             "Give more rows, ask for less, or choose by the figures alone with `sure=None`"
@@ -348,7 +349,7 @@ class Requirements(Constraints):
     def _missing_floor(self) -> str | None:
         """Return the figure whose floor would help; None where both sides have one, or neither, or where it would not help."""
         is_right, is_often = self._floored_sides()
-        if is_right == is_often or not self.floors_tune:
+        if is_right == is_often or not self.suggest_floors:
             return None
         return "coverage" if is_right else "accuracy"
 
@@ -369,7 +370,9 @@ class Requirements(Constraints):
 
 @dataclass(frozen=True, slots=True)
 class MatchEverything:
-    """The requirement to decide at most this share of the items differently from one stage of all features.
+    """The requirement to decide at most this share of the answered items differently from one stage of all features.
+
+    An item counts if either answers it. Of the items that get some label, no larger share may differ either.
 
     By an upper bound at the level `sure`; None: by the share of the rows itself.
     """

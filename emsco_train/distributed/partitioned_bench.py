@@ -61,7 +61,7 @@ class PartitionedBench(DesignBench):
     partitions
         All of them.
     stages
-        Who fits on their train rows.
+        Fits models on their train rows.
     label_rows
         The validation rows by label.
     train_rows
@@ -81,7 +81,7 @@ class PartitionedBench(DesignBench):
         compile_search()
         rows = sum(label_rows)
         super().__init__(
-            problem, (StageThresholds.alike(problem.thresholds),), items=rows, rows=rows, label_rows=label_rows, stop=stop
+            problem, (StageThresholds.constant(problem.thresholds),), items=rows, rows=rows, label_rows=label_rows, stop=stop
         )
         self._partitions = partitions
         self._stages = stages
@@ -103,7 +103,7 @@ class PartitionedBench(DesignBench):
     def evaluator(self, threshold: int = 0, objective: Objective = "plain") -> PartitionedEvaluator:
         """Return the evaluator of designs at one of the thresholds."""
         if objective != "plain":
-            raise DesignError(f"objective is {objective!r}: rows in partitions are searched by 'plain' alone")
+            raise DesignError(f"objective is {objective!r}: with rows in partitions, expected 'plain'")
         levels = tuple(one.last for one in self.thresholds)
         return PartitionedEvaluator(self._partitions, self.models, self.units, levels, threshold, self.rows)
 

@@ -47,7 +47,7 @@ from emsco_train.distributed.part_reading import (
 from emsco_train.distributed.part_rows import PartRows, RowLayout
 from emsco_train.distributed.partitioned_bench import PartitionedBench, PartitionedStages
 from emsco_train.distributed.partitions import Partitions
-from emsco_train.distributed.statistics import LearntColumns, find_reach, learn_columns
+from emsco_train.distributed.statistics import LearnedColumns, find_reach, learn_columns
 from emsco_train.errors import DataError, DesignError, VerificationError
 from emsco_train.export.manifest_draft import BundleInfo, ExportRows, build_manifest, describe_training_settings
 from emsco_train.export.publication import Export, verify_and_write
@@ -64,7 +64,7 @@ from emsco_train.support.stop_flag import StopFlag
 
 __all__ = ["PartitionedProblem", "ProblemOptions"]
 
-# Rows that come to the client, about: curves are learnt from them, and an export is verified on them.
+# Rows that come to the client, about: curves are learned from them, and an export is verified on them.
 _SAMPLE_ROWS = 100_000
 
 
@@ -123,19 +123,19 @@ class PartitionedProblem:
         warn_class_weight(counts["train"], labels, options.class_weight)
         train_rows, label_rows = int(counts["train"].sum()), counts["validation"].tolist()
         coded = frames.transform(code_part, Encoding(columns, described, labels))
-        learnt = learn_columns(coded, described, columns.options, train_rows)
+        learned = learn_columns(coded, described, columns.options, train_rows)
         share = min(1.0, _SAMPLE_ROWS / (train_rows + sum(label_rows)))
-        sample = _read_sample(frames.total(sample_part, (columns, share)).frames, columns, learnt, labels)
+        sample = _read_sample(frames.total(sample_part, (columns, share)).frames, columns, learned, labels)
         weights = label_weights(options.class_weight, labels, counts["train"].astype(np.float64))
         warn_small_weights(train_rows, float(weights @ counts["train"]), options.C)
-        learner, encoder = _learn_curves(learnt, sample["train"], labels, weights, settings)
+        learner, encoder = _learn_curves(learned, sample["train"], labels, weights, settings)
         sample = {name: replace(split, encoder=encoder) for name, split in sample.items()}
         check_fit_memory(encoder.blocks, len(labels), 0)
         reach = find_reach(coded, encoder)
         rows = coded.transform(PartRows, RowLayout(encoder, weights))
         problem = Problem(
             names=columns.names,
-            features=learnt.features,
+            features=learned.features,
             labels=labels,
             thresholds=thresholds,
             costs=cost_model,
@@ -308,7 +308,7 @@ def _describe_features(summary: PartSummary, columns: PartitionColumns, costs: C
 
 
 def _read_sample(
-    frames: Sequence[Any], columns: PartitionColumns, learnt: LearntColumns, labels: tuple[Any, ...]
+    frames: Sequence[Any], columns: PartitionColumns, learned: LearnedColumns, labels: tuple[Any, ...]
 ) -> dict[str, Split]:
     """Return the sample of the rows that the client has, by split."""
     splits = {}
@@ -325,25 +325,25 @@ def _read_sample(
             len(true_labels),
             frozenset[str]().union(*(each.categorical for each in tables)),
         )
-        codes = encode_table(learnt.features, table, f"{name} sample")
+        codes = encode_table(learned.features, table, f"{name} sample")
         target = label_positions(true_labels, labels)
-        splits[name] = Split(name, np.arange(table.rows), table, codes, target, learnt.encoder)
+        splits[name] = Split(name, np.arange(table.rows), table, codes, target, learned.encoder)
     return splits
 
 
 def _learn_curves(
-    learnt: LearntColumns, train: Split, labels: tuple[Any, ...], label_weight: Floats, settings: StageSettings
+    learned: LearnedColumns, train: Split, labels: tuple[Any, ...], label_weight: Floats, settings: StageSettings
 ) -> tuple[EncoderLearner, BlockEncoder]:
-    """Return how curves are learnt from a sample of the train rows, and the encoder with them, where they were asked for."""
+    """Return how curves are learned from a sample of the train rows, and the encoder with them, where they were asked for."""
     weights = label_weight[train.target]
     learner = EncoderLearner.choose(
-        *(learnt.encoder, learnt.features, train.codes, train.target),
+        *(learned.encoder, learned.features, train.codes, train.target),
         labels=labels,
         groups=None,
         weights=weights,
         settings=settings,
     )
-    return learner, learner.refine(learnt.encoder, train.codes, train.target, weights)
+    return learner, learner.refine(learned.encoder, train.codes, train.target, weights)
 
 
 def _summarise_counts(costs: Sequence[float], rows: Sequence[int], mean: float) -> CostSummary:

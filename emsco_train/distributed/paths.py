@@ -20,7 +20,7 @@ _BLOCK_ROWS = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _StateModels:
     """Models of column sets, for each state the present one first, then those of its sets; and the thresholds of each state.
 
     `ends` are where the models of each state end.
@@ -50,18 +50,18 @@ class PartitionedPathSums:
 
     def gains(self, states: Sequence[PathState]) -> list[Floats]:
         """Return the score test of each column."""
-        asked = self._ask(states, [state.present[None][:0] for state in states])
-        unsure, whole, part = self._partitions.total(_sum_slopes, asked).arrays
+        models = self._fit_models(states, [state.present[None][:0] for state in states])
+        unsure, whole, part = self._partitions.total(_sum_slopes, models).arrays
         choices = zip(self._are_unsure(states, unsure), whole, part, strict=True)
         return [score_test(*(own if is_part else every)) for is_part, every, own in choices]
 
     def losses(self, states: Sequence[PathState], sets: Sequence[Mask]) -> list[Floats]:
         """Return the losses of the present model and of sets."""
-        asked = self._ask(states, sets)
-        unsure, whole, part = self._partitions.total(_sum_losses, asked).arrays
+        models = self._fit_models(states, sets)
+        unsure, whole, part = self._partitions.total(_sum_losses, models).arrays
         return [
             (part if is_part else whole)[start:end]
-            for is_part, start, end in zip(self._are_unsure(states, unsure), (0, *asked.ends), asked.ends, strict=False)
+            for is_part, start, end in zip(self._are_unsure(states, unsure), (0, *models.ends), models.ends, strict=False)
         ]
 
     def _are_unsure(self, states: Sequence[PathState], unsure: Ints) -> list[bool]:
@@ -69,7 +69,7 @@ class PartitionedPathSums:
         shares = (unsure / self._rows).tolist()
         return [state.thresholds is not None and share > LEAST_UNSURE for state, share in zip(states, shares, strict=True)]
 
-    def _ask(self, states: Sequence[PathState], sets: Sequence[Mask]) -> _Asked:
+    def _fit_models(self, states: Sequence[PathState], sets: Sequence[Mask]) -> _StateModels:
         each = [np.concatenate([state.present[None], own]) for state, own in zip(states, sets, strict=True)]
         columns = np.concatenate(each)[:, self._column_feature]
         logits, filled = len(self._intercepts), columns.any(axis=1)
@@ -79,16 +79,16 @@ class PartitionedPathSums:
             coef[filled], intercept[filled] = fitted.coef, fitted.intercept
         batch = LogisticBatch(columns, coef, intercept, np.ones(len(columns), dtype=np.intp))
         ends = tuple(np.cumsum([len(own) for own in each]).tolist())
-        return _Asked(batch, tuple(state.thresholds for state in states), ends)
+        return _StateModels(batch, tuple(state.thresholds for state in states), ends)
 
 
-def _sum_slopes(part: PartRows, asked: _Asked) -> Sums:
+def _sum_slopes(part: PartRows, models: _StateModels) -> Sums:
     """Return, for each state, the rows that its model is unsure about; slope and curvature of all rows, and of these."""
-    states, encoder, labels = len(asked.ends), part.layout.encoder, part.layout.labels
+    states, encoder, labels = len(models.ends), part.layout.encoder, part.layout.labels
     unsure = np.zeros(states, dtype=np.int64)
     whole, some = (np.zeros((states, 2, encoder.width, labels)) for _ in range(2))
     truth = np.eye(labels)
-    for block in _blocks(part, asked):
+    for block in _blocks(part, models):
         squares = block.columns**2
         for state, (probabilities, mask) in enumerate(zip(block.probabilities, block.unsure, strict=True)):
             residual = (truth[block.target] - probabilities) * block.weights[:, None]
@@ -100,14 +100,14 @@ def _sum_slopes(part: PartRows, asked: _Asked) -> Sums:
     return Sums((unsure, whole, some))
 
 
-def _sum_losses(part: PartRows, asked: _Asked) -> Sums:
+def _sum_losses(part: PartRows, models: _StateModels) -> Sums:
     """Return, for each state, the rows that its model is unsure about; the losses of all models on all rows, and on these."""
-    unsure = np.zeros(len(asked.ends), dtype=np.int64)
-    whole, some = np.zeros(len(asked.batch)), np.zeros(len(asked.batch))
-    for block in _blocks(part, asked):
-        losses = _row_losses(asked.batch, block.columns, block.target)
+    unsure = np.zeros(len(models.ends), dtype=np.int64)
+    whole, some = np.zeros(len(models.batch)), np.zeros(len(models.batch))
+    for block in _blocks(part, models):
+        losses = _row_losses(models.batch, block.columns, block.target)
         whole += block.weights @ losses
-        for state, (start, end, mask) in enumerate(zip((0, *asked.ends), asked.ends, block.unsure, strict=False)):
+        for state, (start, end, mask) in enumerate(zip((0, *models.ends), models.ends, block.unsure, strict=False)):
             unsure[state] += mask.sum()
             some[start:end] += (block.weights * mask) @ losses[:, start:end]
     return Sums((unsure, whole, some))
@@ -133,14 +133,14 @@ class _Block:
     unsure: list[Mask]
 
 
-def _blocks(part: PartRows, asked: _Asked) -> Iterator[_Block]:
-    batch, firsts = asked.batch, (0, *asked.ends[:-1])
+def _blocks(part: PartRows, models: _StateModels) -> Iterator[_Block]:
+    batch, firsts = models.batch, (0, *models.ends[:-1])
     for start in range(0, len(part.train_codes), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         columns, target = part.layout.encoder.transform(part.train_codes[rows]), part.train_target[rows]
         probabilities = [batch.model(first).probabilities(columns[:, batch.columns[first]]) for first in firsts]
         unsure = [
             np.zeros(len(target), dtype=np.bool_) if thresholds is None else is_unsure(present, thresholds)
-            for present, thresholds in zip(probabilities, asked.thresholds, strict=True)
+            for present, thresholds in zip(probabilities, models.thresholds, strict=True)
         ]
         yield _Block(columns, target, part.layout.label_weights[target], probabilities, unsure)

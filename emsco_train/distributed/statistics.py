@@ -19,11 +19,11 @@ from emsco_train.distributed.part_reading import CodedRows
 from emsco_train.distributed.partitions import Partitions, Sums
 from emsco_train.errors import DataError
 
-__all__ = ["LearntColumns", "find_reach", "learn_columns"]
+__all__ = ["LearnedColumns", "find_reach", "learn_columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearntColumns:
+class LearnedColumns:
     """The features with their fallbacks, and their encoder, without curves."""
 
     features: tuple[Feature, ...]
@@ -32,7 +32,7 @@ class LearntColumns:
 
 def learn_columns(
     partitions: Partitions[CodedRows], features: tuple[Feature, ...], options: Mapping[str, FeatureOptions], rows: int
-) -> LearntColumns:
+) -> LearnedColumns:
     """Learn from the train rows of all partitions, `rows` in all; each feature has one code."""
     sizes = np.array([max(2, len(feature.categories)) if feature.kind != "numeric" else 0 for feature in features])
     present, common = partitions.total(_count_codes, sizes).arrays
@@ -53,7 +53,7 @@ def learn_columns(
         with_fallback(feature, options.get(feature.name, FeatureOptions()), np.array([code]))
         for feature, code in zip(features, fill.tolist(), strict=True)
     )
-    return LearntColumns(described, encoder)
+    return LearnedColumns(described, encoder)
 
 
 def find_reach(partitions: Partitions[CodedRows], encoder: BlockEncoder) -> Floats:
@@ -72,7 +72,7 @@ def _mean_and_deviation(
     bad = np.flatnonzero(~np.isfinite(scale))
     if len(bad):
         raise DataError(
-            f"column {features[bad[0]].name!r} holds values too large to standardise it: correct them, make them gaps "
+            f"column {features[bad[0]].name!r} holds values too large to standardise it: correct them, make them missing values "
             "(None or NaN), or leave the column out"
         )
     return mean, scale

@@ -1,1 +1,1 @@
-"""The scikit-learn face of training."""
+"""The scikit-learn interface of training."""

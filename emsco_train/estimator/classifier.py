@@ -1,4 +1,4 @@
-"""`EmscoClassifier`: the scikit-learn face over splits, search, front, cascade and export."""
+"""`EmscoClassifier`: the scikit-learn interface to splits, search, front, cascade and export."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     calibrate
         "temperature": scale the confidences of each stage, see `Problem.of`; None: leave them as they are.
     stages
-        What a stage model sees of a feature: "curved", a curve learnt for it, where that predicts better; "straight", its value.
+        What a stage model sees of a feature: "curved", a curve learned for it, where that predicts better; "straight", its value.
         "boosted": boosted trees instead of logistic regressions, slower to search with. None: "curved", without a classifier.
     upgrade
         "boosted": after the search, fit its designs again with boosted trees, and keep the best of both; None: do not.
@@ -265,7 +265,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             by="knee",
             sure=self.sure,
             # Only `select` and `export` try other thresholds.
-            floors_tune=False,
+            suggest_floors=False,
         )
         ledger = MemoryLedger(self.certify_uses)
         truth = validate_labels(y)
@@ -324,8 +324,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
         thresholds. Designs that satisfy are fitted again for that, which takes some seconds; see "Tuned thresholds" in
-        docs/concepts.md. With `match_everything`, in place of floors: the cheapest that decides at most this share of the items
-        differently from one stage of all features.
+        docs/concepts.md. With `match_everything`, instead of floors: the cheapest that decides at most this share of the answered
+        items differently from one stage of all features.
 
         Examples
         --------
@@ -427,7 +427,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             used, else those that measured designs in the search.
         max_error
             Choose, among the designs of the front whose share of errors is proven to be at most this, the one with most
-            coverage; in place of a design. See docs/guarantee.md.
+            coverage; instead of a design. See docs/guarantee.md.
         max_error_of
             The same for items accepted as a label: label -> share.
         min_coverage, min_recall, max_cost

@@ -102,8 +102,8 @@ def check_known_labels(truth: Sequence[Label], labels: Sequence[Label]) -> None:
     known, given = set(labels), set(truth)
     if given and not known & given:
         raise DataError(
-            f"y holds {_list_labels(sorted(given, key=str))}, and none of the labels that the model was fitted with "
-            f"({_list_labels(labels)}): give labels in the same form"
+            f"y has the labels {_list_labels(sorted(given, key=str))}, but the model was fitted with {_list_labels(labels)}: "
+            "give the labels in the form that they had in fit"
         )
 
 
@@ -121,7 +121,9 @@ def explain_gaps() -> Iterator[None]:
         if error.kind != "missing":
             raise
         remedy = f"`features={{{error.feature!r}: FeatureOptions(missing='impute')}}`"
-        text = f"the value is missing (None or NaN), and no row of the fit had a gap there: fill it, or fit with {remedy}"
+        text = (
+            f"the value is missing (None or NaN), and no row of the fit had a missing value there: fill it, or fit with {remedy}"
+        )
         details = (error.feature, error.stage, error.kind, error.cost, error.trace, error.index, error.key, error.errors)
         raise AcquisitionError(f"feature {error.feature!r} (stage {error.stage}): {text}", *details) from None
 

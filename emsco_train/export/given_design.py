@@ -98,7 +98,7 @@ def export_design(
     DataError, DesignError
         If the arguments do not fit together.
     ConversionError
-        If the classifier has no faithful ONNX graph.
+        If the classifier cannot be converted to ONNX with equal probabilities.
     VerificationError
         If runtime and training disagree about any row; nothing is written then.
     """
@@ -122,7 +122,9 @@ def export_design(
     if settings.is_logistic:
         compile_search()
     sets = SetFitter.learn(described, train.codes, train.target, labels=len(labels), weights=weights, settings=settings)
-    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(design, StageThresholds.alike(thresholds))
+    model = CascadeFitter(described, sets, labels=labels, meter=cost_model.meter()).fit(
+        design, StageThresholds.constant(thresholds)
+    )
     settings_record = describe_training_settings(settings, class_weight, weighted=sample_weight is not None)
     expected = evaluate(model, held_out_rows.codes).expected(held_out_rows.target, split, labels=labels)
     manifest = build_manifest(info, model, cost_model, train, expected, settings_record)

@@ -1,10 +1,10 @@
 """What a chosen design is likely to do on new rows, where no rows were kept back: its figures without the luck of being chosen.
 
-The best of many designs is partly the luckiest on the rows that it was chosen by. How much that flatters is seen by repeating
-the choice: rows are drawn with replacement, the choice is made on the drawn ones, and what it chooses is counted on the rows that
-were not drawn. (Tsamardinos, Greasidou and Borboudakis, 2018, "Bootstrapping the out-of-sample predictions for efficient and
-accurate cross-validation".) What each design does with each row is known from the search, or, where designs were measured again,
-from their mean over other divisions into folds.
+The best of many designs is partly the luckiest on the rows that it was chosen by. How optimistic their figures are is seen by
+repeating the choice: rows are drawn with replacement, the choice is made on the drawn ones, and what it chooses is counted on the
+rows that were not drawn. (Tsamardinos, Greasidou and Borboudakis, 2018, "Bootstrapping the out-of-sample predictions for
+efficient and accurate cross-validation".) What each design does with each row is known from the search, or, where designs were
+measured again, from their mean over other divisions into folds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["estimate_likely_figures"]
 
 # The mean over this many draws is settled to about a tenth of the spread of one.
 _DRAWS = 100
-# More cells take more memory than they are worth: on many rows a choice flatters little.
+# More cells take more memory than they are worth: on many rows these figures are hardly optimistic.
 _MAX_CELLS = 2**24
 
 
@@ -161,7 +161,7 @@ def _choose_again(
     accepted, right, cost = outcomes.sums(weights)
     coverage, mean_cost = np.minimum(accepted / total, 1.0), cost / total
     accuracy = np.minimum(np.divide(right, accepted, out=np.zeros(len(accepted)), where=accepted > 0), 1.0)
-    # Bounds are never better than the figures: whoever misses a limit by these needs none.
+    # Bounds are never better than the figures: where these miss a limit, bounds are not needed.
     short = sum(requirements.shortfalls(mean_cost, coverage, accuracy), np.zeros(len(designs)))
     near = {
         position: _with_figures(

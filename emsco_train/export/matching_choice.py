@@ -1,6 +1,6 @@
-"""The choice of a design that decides as everything at once does, which is one stage of all features, in all but few rows.
+"""The choice of a design that decides as all features at once do, in one stage, in all but few rows.
 
-How much can be saved without losing anything? Floors cannot say: the figures of everything at once are as uncertain as those of
+How much can be saved without losing anything? Floors cannot say: the figures of all features at once are as uncertain as those of
 a design, and the cheapest design above them is the luckiest of many. How often the two decide differently is counted without
 labels, and so with less luck. Rows that neither answers do not count: where little is answered, any two would agree on most rows.
 """
@@ -31,7 +31,7 @@ from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.workbench import Workbench
 from emsco_train.support.binomial import upper_bound
 
-__all__ = ["EverythingAtOnce", "MatchingDesign", "evaluate_everything", "find_matching_design"]
+__all__ = ["AllFeaturesBaseline", "MatchingDesign", "evaluate_all_features", "find_matching_design"]
 
 # Designs that differ in more than this many times the share that is allowed are not looked at.
 _NEAR = 4.0
@@ -43,7 +43,7 @@ _MOST_ODDS = 1e4
 
 @dataclass(frozen=True, slots=True)
 class MatchingDesign:
-    """The cheapest design that matches everything at once, the latter, and the share of answered rows decided differently."""
+    """The cheapest design that matches all features at once, the latter, and the share of answered rows decided differently."""
 
     design: Design
     everything: Design
@@ -55,14 +55,14 @@ class MatchingDesign:
         figures = f"coverage {whole.coverage:.4g}, accuracy {whole.accuracy:.4g}, cost {whole.cost:.6g}"
         kind = f"{whole.upgrade} stages, " if whole.upgrade else ""
         return (
-            f"the cheapest that decides at most {100 * match.share:g} % of the answered items differently from everything at "
-            f"once ({kind}threshold {whole.threshold_text}: {figures}); {100 * self.different:.3g} % of the answered {split} "
+            f"the cheapest that decides at most {100 * match.share:g} % of the answered items differently from all features "
+            f"at once ({kind}threshold {whole.threshold_text}: {figures}); {100 * self.different:.3g} % of the answered {split} "
             f"rows, for {100 * self.design.cost / whole.cost:.3g} % of its cost"
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EverythingAtOnce:
+class AllFeaturesBaseline:
     """One stage of all features, and the position of the label that each row gets from it; -1 for none."""
 
     design: Design
@@ -112,7 +112,7 @@ class _Difference:
     bound
         Upper bound of that.
     label_share
-        The largest share of the rows that everything at once gives one label: a rare label may be given up within a small share
+        The largest share of the rows that all features at once give one label: a rare label may be given up within a small share
         of all rows.
     """
 
@@ -134,26 +134,26 @@ class _Difference:
 def find_matching_design(
     problem: Problem, front: Front, match: MatchEverything, *, jobs: int = 1, fitters: ProblemFitters | None = None
 ) -> MatchingDesign:
-    """Return the cheapest design, of those of a front at all thresholds of the ladder, that matches everything at once.
+    """Return the cheapest design, of those of a front at all thresholds of the ladder, that matches all features at once.
 
     `fitters` are those of the problem, if they were made before.
 
     Raises
     ------
     SelectionError
-        If no design that costs less matches, or if everything at once accepts nothing.
+        If no design that costs less matches, or if all features at once accept nothing.
     """
-    made = fitters or ProblemFitters(problem)
-    reference = evaluate_everything(problem, front, jobs=jobs, fitters=made)
+    fitters = fitters or ProblemFitters(problem)
+    reference = evaluate_all_features(problem, front, jobs=jobs, fitters=fitters)
     everything = reference.design
     if not everything.coverage:
         raise SelectionError(
-            f"everything at once accepts no row at threshold {everything.threshold_text}, so that there is nothing to match. "
+            f"all features at once accept no row at threshold {everything.threshold_text}, so that there is nothing to match. "
             "Search with a lower threshold, or ask for floors"
         )
     best: _Compared | None = None
     nearest: _Compared | None = None
-    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=made):
+    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=fitters):
         most = reference.design.cost if best is None else best.cost
         for found in _compare(reference, match, bench, place, population, most):
             if found.difference.largest <= match.share:
@@ -165,16 +165,16 @@ def find_matching_design(
     return MatchingDesign(best.make(), everything, best.difference.share)
 
 
-def evaluate_everything(
+def evaluate_all_features(
     problem: Problem, front: Front, *, jobs: int = 1, fitters: ProblemFitters | None = None
-) -> EverythingAtOnce:
+) -> AllFeaturesBaseline:
     """Return one stage of all features at the problem's thresholds.
 
     Where the front has upgraded designs, it is of the kind of stages whose answers are worth more.
     """
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     kinds = dict.fromkeys([None, *(design.upgrade for design in front)])
-    return max((_evaluate_kind(problem, upgrade, jobs, made) for upgrade in kinds), key=_value)
+    return max((_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds), key=_value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +192,7 @@ class _Compared:
 
 
 def _compare(
-    reference: EverythingAtOnce, match: MatchEverything, bench: Workbench, place: int, population: Population, most: float
+    reference: AllFeaturesBaseline, match: MatchEverything, bench: Workbench, place: int, population: Population, most: float
 ) -> Iterator[_Compared]:
     """Yield the designs below a cost that match or are not far from it, the cheapest first; after one that does, no other."""
     evaluator = bench.evaluator(place)
@@ -207,10 +207,10 @@ def _compare(
             return
 
 
-def _no_match(reference: EverythingAtOnce, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
+def _no_match(reference: AllFeaturesBaseline, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
     everything, rows = reference.design, pluralize(reference.design.counts.accepted, f"{reference.rows.name} row")
     asked = (
-        f"no design that costs less decides at most {100 * match.share:g} % of the items that it or everything at once answers "
+        f"no design that costs less decides at most {100 * match.share:g} % of the items that it or all features at once answer "
         f"differently from that (threshold {everything.threshold_text}: {rows} answered)"
     )
     needed = 0 if match.sure is None else math.ceil(math.log(1.0 - match.sure) / math.log(1.0 - match.share))
@@ -229,16 +229,16 @@ def _no_match(reference: EverythingAtOnce, match: MatchEverything, nearest: _Com
     )
 
 
-def _evaluate_kind(problem: Problem, upgrade: Upgrade | None, jobs: int, fitters: ProblemFitters) -> EverythingAtOnce:
+def _evaluate_kind(problem: Problem, upgrade: Upgrade | None, jobs: int, fitters: ProblemFitters) -> AllFeaturesBaseline:
     names = problem.names
     outline = Design.of((0,) * len(names), names, problem.thresholds, coverage=0.0, accuracy=0.0, cost=0.0, upgrade=upgrade)
     [bench] = make_design_workbenches([outline], jobs, fitters)
     one_stage = np.zeros((1, len(names)), dtype=np.int8)
     rows = bench.problem.validation
-    return EverythingAtOnce(bench.designs(one_stage, [1])[0], bench.evaluator().row_exits(one_stage[0], rows.target)[1], rows)
+    return AllFeaturesBaseline(bench.designs(one_stage, [1])[0], bench.evaluator().row_exits(one_stage[0], rows.target)[1], rows)
 
 
-def _value(reference: EverythingAtOnce) -> float:
+def _value(reference: AllFeaturesBaseline) -> float:
     """Return what the answers are worth, where a threshold says how many right ones are lost again with a wrong one."""
     odds = [min(_MOST_ODDS, number / (1.0 - number)) if number < 1.0 else _MOST_ODDS for number in reference.design.thresholds]
     counts = reference.design.labels

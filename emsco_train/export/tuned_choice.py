@@ -47,28 +47,28 @@ def choose_tuned_design(
     """Choose a design of a front and certify it, as `choose_design` does; each feature set is fitted once for all of it."""
     requirements = criteria.requirements
     requirements.check_labels(problem.labels)
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     if criteria.match is not None:
-        return _choose_matching_design(problem, front, criteria, criteria.match, ledger, jobs, made)
-    is_promised, both = criteria.promise.is_asked, requirements.both_sides
+        return _choose_matching_design(problem, front, criteria, criteria.match, ledger, jobs, fitters)
+    is_promised, both = criteria.promise.is_asked, requirements.has_both_floors
     if criteria.tune_thresholds and (is_promised or both):
-        front = ladder_front(problem, front, requirements, jobs=jobs, fitters=made)
+        front = ladder_front(problem, front, requirements, jobs=jobs, fitters=fitters)
     if criteria.tune_thresholds and both and not is_promised:
         requirements = replace(requirements, slack=_SLACK)
         criteria = replace(criteria, requirements=requirements)
     if not criteria.tune_thresholds:
-        requirements = replace(requirements, floors_tune=False)
+        requirements = replace(requirements, suggest_floors=False)
         criteria = replace(criteria, requirements=requirements)
     if not requirements.any() or is_promised:
-        return choose_design(problem, front, criteria, ledger, fitters=made)
+        return choose_design(problem, front, criteria, ledger, fitters=fitters)
     measured = measure_on_other_folds(problem, front, requirements, jobs=jobs)
     with _explained(front, requirements):
-        chosen = choose_design(problem, measured.front, criteria, ledger, fitters=made)
+        chosen = choose_design(problem, measured.front, criteria, ledger, fitters=fitters)
     # With the figures of its search, which the export checks.
     choice = replace(chosen, design=front.find(chosen.design.id))
     if problem.test is not None or problem.certify is not None:
         return choice
-    likely = estimate_likely_figures(problem, front, requirements, jobs=jobs, fitters=made, divisions=measured.divisions)
+    likely = estimate_likely_figures(problem, front, requirements, jobs=jobs, fitters=fitters, divisions=measured.divisions)
     return replace(choice, likely=likely)
 
 
@@ -91,7 +91,7 @@ def select_tuned_design(problem: Problem, front: Front, requirements: Requiremen
     if isinstance(requirements, MatchEverything):
         return find_matching_design(problem, front, requirements, jobs=jobs).design
     requirements.check_labels(problem.labels)
-    if requirements.both_sides:
+    if requirements.has_both_floors:
         front, requirements = ladder_front(problem, front, requirements, jobs=jobs), replace(requirements, slack=_SLACK)
     measured = measure_on_other_folds(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
     with _explained(front, requirements):

@@ -10,7 +10,7 @@ The bets are the "predictable plug-in" of Waudby-Smith and Ramdas, "Estimating m
 (Journal of the Royal Statistical Society B, 2024): by the spread of the rows so far, and by how many rows there are. They do not
 depend on the limit. So the capital only grows with the limit, and the smallest limit that passes is an upper bound.
 
-With weights it is the weighted mean: the same bet, multiplied by the row's weight. The largest weight must be known beforehand,
+With weights it is the weighted mean: the same bet, multiplied by the row's weight. The largest weight must be known in advance,
 since it limits the bets: weight / largest is between 0 and 1, as the values are.
 
 The result depends on the order of the rows, so the order must be fixed without looking at them: `row_order`. A seed that could
@@ -54,11 +54,11 @@ class BoundedValues:
     values
         One for each row.
     low, high
-        No value can lie outside them; known beforehand, not taken from these values.
+        No value can lie outside them; known in advance, not taken from these values.
     weights
         One for each row, 0 or more; None: all rows count alike.
     max_weight
-        No weight can be larger; known beforehand, too.
+        No weight can be larger; known in advance, too.
 
     Examples
     --------

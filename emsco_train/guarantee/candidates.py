@@ -32,7 +32,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.errors import CertificationError, DesignError
 from emsco_train.guarantee.bounds import max_wrong_allowed, min_rows
 from emsco_train.guarantee.evidence import Evidence
-from emsco_train.guarantee.limits import CostLimit, Hits, ShareLimit, betting_width
+from emsco_train.guarantee.limits import CostLimit, Failures, ShareLimit, betting_width
 from emsco_train.guarantee.promise import Promise
 from emsco_train.support.binomial import upper_bound
 
@@ -89,14 +89,14 @@ class Candidate:
             )
         return self.decide_validation()
 
-    def count(self, limit: ShareLimit) -> Hits:
+    def count(self, limit: ShareLimit) -> Failures:
         """Return the validation counts that a limit is about; of rows with weights, as many as say as much without weights."""
         if self.design.units is not None:
             return self._effective_count(limit)
         if limit.kind == "error":
-            return Hits(self.counts.wrong, self.counts.accepted)
+            return Failures(self.counts.wrong, self.counts.accepted)
         if limit.kind == "coverage":
-            return Hits(self.counts.rows - self.counts.accepted, self.counts.rows)
+            return Failures(self.counts.rows - self.counts.accepted, self.counts.rows)
         return self._count_label(limit)
 
     def expected_rows(self, limit: ShareLimit, rows: int) -> int:
@@ -107,34 +107,34 @@ class Candidate:
             return -(-self.counts.accepted * rows // self.counts.total)
         return -(-self._count_label(limit).rows * rows // self.counts.rows)
 
-    def _count_label(self, limit: ShareLimit) -> Hits:
+    def _count_label(self, limit: ShareLimit) -> Failures:
         """Return the validation rows that a limit per label is about, whatever they weigh."""
         own = next((counts for counts in self.design.labels if counts.label == limit.label), None)
         if own is None or self.design.units is not None:
             return limit.count(self.validation.counts)
         # The search has counted them: nothing needs to be fitted again.
         if limit.kind == "recall":
-            return Hits(own.rows - own.right, own.rows)
-        return Hits(own.accepted_as - own.right, own.accepted_as)
+            return Failures(own.rows - own.right, own.rows)
+        return Failures(own.accepted_as - own.right, own.accepted_as)
 
-    def _effective_count(self, limit: ShareLimit) -> Hits:
+    def _effective_count(self, limit: ShareLimit) -> Failures:
         design = self.design
         # A design that knows its rows has a precision.
         precision = design.precision or Precision.of_counts(self.counts)
         if limit.kind == "error":
-            return _hits_of(1.0 - design.accuracy, precision.accepted)
+            return _failures_of(1.0 - design.accuracy, precision.accepted)
         if limit.kind == "coverage":
-            return _hits_of(1.0 - design.coverage, precision.rows)
-        hits, among = limit.masks(self.validation)
+            return _failures_of(1.0 - design.coverage, precision.rows)
+        failures, among = limit.masks(self.validation)
         weights = np.ones(self.validation.rows) if self.validation.weights is None else self.validation.weights.of_rows
         total = float(weights[among].sum())
         if not total:
-            return Hits(0, 0)
-        return _hits_of(float(weights[hits & among].sum()) / total, total**2 / float((weights[among] ** 2).sum()))
+            return Failures(0, 0)
+        return _failures_of(float(weights[failures & among].sum()) / total, total**2 / float((weights[among] ** 2).sum()))
 
 
-def _hits_of(share: float, size: float) -> Hits:
-    return Hits(round(share * size), round(size))
+def _failures_of(share: float, size: float) -> Failures:
+    return Failures(round(share * size), round(size))
 
 
 def order_candidates(
@@ -153,7 +153,7 @@ def order_candidates(
     """
     by = requirements.by or ("coverage" if requirements.min_coverage is None else "cost")
     # A promise alone is enough for other thresholds to be tried.
-    criterion = replace(requirements, by=by, floors_tune=False)
+    criterion = replace(requirements, by=by, suggest_floors=False)
     # Raises, with the nearest design, where none meets the requirements.
     criterion.choose([candidate.design for candidate in candidates], full_cost)
     matching = [candidate for candidate in candidates if requirements.meets(candidate.design)]
@@ -188,18 +188,18 @@ def _limit_probability(candidate: Candidate, rows: int, limit: ShareLimit | Cost
     return _share_probability(candidate.count(limit), candidate.expected_rows(limit, rows), limit, confidence)
 
 
-def _share_probability(seen: Hits, rows: int, limit: ShareLimit, confidence: float) -> float:
+def _share_probability(seen: Failures, rows: int, limit: ShareLimit, confidence: float) -> float:
     """Return the probability that `rows` certify rows show that a share is kept.
 
     The true share is taken to be distributed as the validation rows leave it (all shares equally likely before them). The number
-    of hits then follows a beta-binomial distribution.
+    of failures then follows a beta-binomial distribution.
     """
     from scipy.special import betaln, gammaln  # noqa: PLC0415 - loads a compiled library, needed for guarantees only
 
-    hits = np.arange(max_wrong_allowed(rows, limit.most, confidence) + 1)
-    bad, good = seen.hits + 1, seen.rows - seen.hits + 1
-    ways = gammaln(rows + 1) - gammaln(hits + 1) - gammaln(rows - hits + 1)
-    probabilities = np.exp(ways + betaln(bad + hits, good + rows - hits) - betaln(bad, good))
+    failures = np.arange(max_wrong_allowed(rows, limit.most, confidence) + 1)
+    bad, good = seen.failures + 1, seen.rows - seen.failures + 1
+    ways = gammaln(rows + 1) - gammaln(failures + 1) - gammaln(rows - failures + 1)
+    probabilities = np.exp(ways + betaln(bad + failures, good + rows - failures) - betaln(bad, good))
     return math.fsum(probabilities.tolist())
 
 
@@ -237,8 +237,8 @@ def _find_faults(candidates: Sequence[Candidate], rows: int, promise: Promise) -
                 if candidate.design.cost > limit.most:
                     return _Fault(limit, too_few=False)
                 continue
-            hits, seen = candidate.count(limit)
-            if hits > limit.most * seen:
+            failures, seen = candidate.count(limit)
+            if failures > limit.most * seen:
                 return _Fault(limit, too_few=False)
             if candidate.expected_rows(limit, rows) < least:
                 return _Fault(limit, too_few=True)

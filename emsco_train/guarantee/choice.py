@@ -57,7 +57,7 @@ class SelectionCriteria:
     tune_thresholds
         Whether designs may be taken at other thresholds than those of the search, where that is safe.
     match
-        That it decides nearly always as everything at once does; instead of all other criteria.
+        That it decides nearly always as all features at once do; instead of all other criteria.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
@@ -70,9 +70,9 @@ class SelectionCriteria:
         """Raise for an id, or a match, together with other criteria."""
         is_limited = self.requirements != Requirements() or self.promise.is_asked
         if self.design is not None and is_limited:
-            raise DesignError("`design` names the design: leave out floors, caps and `max_error`")
+            raise DesignError("`design` was given together with requirements or `max_error`: give one or the other")
         if self.match is not None and (is_limited or self.design is not None):
-            raise DesignError("`match_everything` chooses by itself: leave out all other criteria")
+            raise DesignError("`match_everything` was given together with other criteria: give one or the other")
 
     @classmethod
     def of(
@@ -132,11 +132,11 @@ def choose_design(
     CertificationError
         If none can be guaranteed to keep what is to be promised.
     """
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     if criteria.promise.is_asked:
         rows = _rows_to_test(problem)
         try:
-            return _choose_certified(problem, rows, front, criteria, ledger, made)
+            return _choose_certified(problem, rows, front, criteria, ledger, fitters)
         except CertificationError as error:
             if rows.groups is None:
                 raise
@@ -149,7 +149,7 @@ def choose_design(
     else:
         design = requirements.choose(tuple(front), front.full_cost)
         reason = _describe_reason(requirements, problem.validation.name)
-    certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=made)
+    certificate = certify_design(problem, design, criteria.promise.confidence, ledger, fitters=fitters)
     return Choice(design, reason, certificate, is_default=criteria.design is None and requirements == Requirements())
 
 
@@ -299,5 +299,5 @@ def _describe_reason(requirements: Requirements, split: str) -> str:
     }
     limits = [f"{name}{value:g}" for name, value in parts.items() if value is not None]
     detail = ", ".join([*limits, *(floor.text for floor in requirements.label_floors)])
-    level = "" if requirements.sure is None or not requirements.any() else f", by bounds at sure {requirements.sure:g}"
+    level = "" if requirements.sure is None or not requirements.any() else f", by bounds at level {requirements.sure:g}"
     return f"{_OBJECTIVES[requirements.objective]} with {detail} on {split} rows{level}"

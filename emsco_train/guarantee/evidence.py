@@ -49,7 +49,7 @@ class Weights:
         if above.size:
             raise CertificationError(
                 f"no certificate can be given: {pluralize(above.size, 'certify row')} weigh more than {self.max_weight:g}, the "
-                f"largest weight that was stated beforehand (the first is row {above[0]}: {self.of_rows[above[0]]:g}). The test "
+                f"largest weight that was stated in advance (the first is row {above[0]}: {self.of_rows[above[0]]:g}). The test "
                 "holds for weights up to a known limit alone: give no weights, or state a limit that holds for every item, "
                 "and use new certify rows",
                 None,
@@ -125,9 +125,9 @@ class Evidence:
         weights = None if self.weights is None or not self.weights.of_rows.any() else self.weights.of_rows
         return float(self.cost.mean() if weights is None else np.average(self.cost, weights=weights))
 
-    def share(self, hits: Mask, among: Mask) -> BoundedValues:
-        """Return how often rows among some are hits, as values of 0 and 1 in the order of testing."""
-        return self._in_order(hits.astype(np.float64), among, 0.0, 1.0)
+    def share(self, failures: Mask, among: Mask) -> BoundedValues:
+        """Return how often rows among some are failures, as values of 0 and 1 in the order of testing."""
+        return self._in_order(failures.astype(np.float64), among, 0.0, 1.0)
 
     def costs(self) -> BoundedValues:
         """Return the costs of all rows in the order of testing."""

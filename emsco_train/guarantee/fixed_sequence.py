@@ -7,7 +7,7 @@ with no more than that probability. No correction is needed, neither for the num
 one test of the one limit of X decides. (A design passes only if every limit's own test does: an intersection-union test. What
 would take a correction is to pass with some limit, whichever it is.) All that is used of the sequence is that it does not depend
 on the certify rows; `candidates` makes it from validation figures and from how many certify rows there are. All that is used of
-the limits is that they were stated beforehand.
+the limits is that they were stated in advance.
 
 Why the certificate states the limits asked for and not the chosen design's own bounds: how far the tests get is decided by the
 same rows, so nothing holds such a bound to its confidence. The lowest bound of those that passed was below the true error in 10 %
@@ -83,7 +83,7 @@ def _decide_all(candidate: Candidate, rows: int) -> Evidence:
 def _failure(sequence: Sequence[Candidate], evidence: Evidence, failed: Sequence[Limit], promise: Promise) -> CertificationError:
     """Return the error that the first of a sequence failed, with what it did on the certify rows."""
     first, confidence = sequence[0], promise.confidence
-    found = "; it ".join(limit.finding(evidence, confidence) for limit in failed)
+    found = "; it ".join(limit.describe_result(evidence, confidence) for limit in failed)
     remedies = ". ".join(dict.fromkeys(limit.remedy(evidence, confidence) for limit in failed))
     needed = [
         limit.rows_needed(evidence, confidence) if isinstance(limit, CostLimit) else limit.rows_needed(confidence)

@@ -1,6 +1,6 @@
 """The uses of certify rows: each one is recorded before it looks at them, and shares the confidence with those that were planned.
 
-A certificate holds at its confidence for rows that nothing has seen. Whoever asks the same rows again, for something that the
+A certificate holds at its confidence for rows that nothing has seen. To ask the same rows again, for something that the
 first answer led to, chooses by these rows, and no confidence is held. Uses that were planned before the first one can share the
 level instead: each is made at confidence 1 - (1 - confidence) / planned, so that all of them are true at once with the confidence
 asked for, if what is asked was planned, too: then the chances of the single certificates to be wrong add up (Bonferroni).
@@ -42,7 +42,7 @@ class CertifyQuestion:
     Parameters
     ----------
     designs
-        Ids in the order of testing; a single one where the design was fixed beforehand.
+        Ids in the order of testing; a single one where the design was fixed in advance.
     promise
         The limits that are tested; None: bounds of the one design are asked for.
     confidence

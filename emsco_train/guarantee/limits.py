@@ -1,9 +1,9 @@
 """The limits that can be promised, each with its own exact test: shares of rows by their counts, the mean cost by betting.
 
 The error among accepted items, the error among items accepted as a label, the recall of a label, and coverage are all shares: of
-some rows (those accepted, those accepted as the label, those that have the label, all) at most a given share may be hits (wrong,
-wrong, not accepted as it, rejected). The number of hits is binomial, so the binomial test is exact. Rows with weights are tested
-by betting, as the cost is.
+some rows (those accepted, those accepted as the label, those that have the label, all) at most a given share may be failures
+(wrong, wrong, not accepted as it, rejected). The number of failures is binomial, so the binomial test is exact. Rows with weights
+are tested by betting, as the cost is.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from emsco_train.guarantee.decision_counts import DecisionCounts
 from emsco_train.guarantee.evidence import Evidence
 from emsco_train.support.binomial import binomial_cdf, upper_bound
 
-__all__ = ["CostLimit", "Hits", "Limit", "ShareLimit"]
+__all__ = ["CostLimit", "Failures", "Limit", "ShareLimit"]
 
 # The rows that we advise show a mean cost as that of the rows at hand with a probability of about 3 in 4.
 _ADVISED_POWER_Z = 0.675
 
 
-class Hits(NamedTuple):
-    """How many of some rows are hits."""
+class Failures(NamedTuple):
+    """How many of some rows are failures."""
 
-    hits: int
+    failures: int
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class ShareLimit:
-    """At most the share `most` of some rows may be hits.
+    """At most the share `most` of some rows may be failures.
 
     "error": wrong ones among the accepted. "label": wrong ones among those accepted as `label`. "coverage": rejected ones among
     all, so that a coverage of at least 0.8 is a share of at most 0.2. "recall": those not accepted as `label` among those that
@@ -47,32 +47,32 @@ class ShareLimit:
     most: float
     label: Label | None = None
 
-    def count(self, counts: DecisionCounts) -> Hits:
+    def count(self, counts: DecisionCounts) -> Failures:
         """Return the counts that it is about."""
         if self.kind == "error":
-            return Hits(counts.all_wrong, counts.all_accepted)
+            return Failures(counts.all_wrong, counts.all_accepted)
         if self.kind == "coverage":
-            return Hits(counts.rows - counts.all_accepted, counts.rows)
+            return Failures(counts.rows - counts.all_accepted, counts.rows)
         position = self._position(counts)
         if self.kind == "recall":
-            return Hits(counts.true[position] - counts.right[position], counts.true[position])
-        return Hits(counts.accepted_wrong[position], counts.accepted[position])
+            return Failures(counts.true[position] - counts.right[position], counts.true[position])
+        return Failures(counts.accepted_wrong[position], counts.accepted[position])
 
     def passes(self, evidence: Evidence, confidence: float) -> bool:
         """Return whether these rows show that the limit is kept."""
         if evidence.weights is not None:
             return self._weighted(evidence).is_mean_below(self.most, confidence)
-        hits, rows = self.count(evidence.counts)
-        return binomial_cdf(hits, rows, self.most) <= 1.0 - confidence
+        failures, rows = self.count(evidence.counts)
+        return binomial_cdf(failures, rows, self.most) <= 1.0 - confidence
 
     def bound(self, evidence: Evidence, confidence: float) -> float:
-        """Return the upper bound on the share of hits."""
+        """Return the upper bound on the share of failures."""
         if evidence.weights is not None:
             return self._weighted(evidence).upper_bound(confidence)
         return upper_bound(*self.count(evidence.counts), confidence)
 
     def masks(self, evidence: Evidence) -> tuple[Mask, Mask]:
-        """Return which rows are hits, and among which rows these are counted."""
+        """Return which rows are failures, and among which rows these are counted."""
         accepted = evidence.accepted
         if self.kind == "coverage":
             return ~accepted, accepted | True
@@ -87,7 +87,7 @@ class ShareLimit:
         names = {"label": f"error among rows accepted as {self.label!r}", "recall": f"recall of {self.label!r}"}
         return names.get(self.kind, self.kind)
 
-    def wish(self) -> str:
+    def describe(self) -> str:
         """Return what is asked for, in words."""
         if self.kind == "coverage":
             return f"a coverage of at least {percent_at_least(1.0 - self.most)}"
@@ -96,26 +96,26 @@ class ShareLimit:
         among = f" among items accepted as {self.label!r}" if self.kind == "label" else ""
         return f"an error of at most {percent_at_most(self.most)}{among}"
 
-    def finding(self, evidence: Evidence, confidence: float) -> str:
+    def describe_result(self, evidence: Evidence, confidence: float) -> str:
         """Return what a design did on the certify rows, and how bad it may be."""
-        hits, rows = self.count(evidence.counts)
+        failures, rows = self.count(evidence.counts)
         bound = self.bound(evidence, confidence)
         if self.kind == "coverage":
-            text = f"accepted {rows - hits:,} of {pluralize(rows, 'certify row')}, so its coverage may be as low as"
+            text = f"accepted {rows - failures:,} of {pluralize(rows, 'certify row')}, so its coverage may be as low as"
             return f"{text} {percent_at_least(1.0 - bound)}"
         if self.kind == "recall":
-            text = (
-                f"accepted {rows - hits:,} of {pluralize(rows, 'certify row')} of {self.label!r} as it, so its recall may be as"
-            )
-            return f"{text} low as {percent_at_least(1.0 - bound)}"
+            text = f"accepted {rows - failures:,} of {pluralize(rows, 'certify row')} of {self.label!r} as it"
+            return f"{text}, so its recall may be as low as {percent_at_least(1.0 - bound)}"
         if self.kind == "error":
-            text = f"was wrong in {hits:,} of {pluralize(rows, 'accepted certify row')}, so its error may be as large as"
+            text = f"was wrong in {failures:,} of {pluralize(rows, 'accepted certify row')}, so its error may be as large as"
             return f"{text} {percent_at_most(bound)}"
-        text = f"was wrong in {hits:,} of {pluralize(rows, 'certify row')} accepted as {self.label!r}, so its error among these"
+        text = (
+            f"was wrong in {failures:,} of {pluralize(rows, 'certify row')} accepted as {self.label!r}, so its error among these"
+        )
         return f"{text} may be as large as {percent_at_most(bound)}"
 
     def rows_needed(self, confidence: float) -> int:
-        """Return about how many of its rows it takes, if the true share of hits is half as large."""
+        """Return about how many of its rows it takes, if the true share of failures is half as large."""
         return rows_needed(self.most, confidence)
 
     def rows_text(self, confidence: float) -> str:
@@ -159,11 +159,11 @@ class CostLimit:
         """Return whether these rows show that the limit is kept."""
         return evidence.costs().is_mean_below(self.most, confidence)
 
-    def wish(self) -> str:
+    def describe(self) -> str:
         """Return what is asked for, in words."""
         return f"a mean cost of at most {self.most:g}"
 
-    def finding(self, evidence: Evidence, confidence: float) -> str:
+    def describe_result(self, evidence: Evidence, confidence: float) -> str:
         """Return what a design did on the certify rows, and how bad it may be."""
         text = f"cost {evidence.mean_cost:.6g} on average over {pluralize(evidence.rows, 'certify row')}"
         return f"{text}, so its mean cost may be as high as {evidence.costs().upper_bound(confidence):.6g}"

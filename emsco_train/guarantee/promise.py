@@ -37,7 +37,7 @@ class Promise:
     Examples
     --------
     >>> promise = Promise(max_error=0.03, max_error_of={"spam": 0.01}, min_coverage=0.8)
-    >>> promise.wish()
+    >>> promise.describe()
     "an error of at most 3 %, an error of at most 1 % among items accepted as 'spam' and a coverage of at least 80 %"
     """
 
@@ -108,14 +108,14 @@ class Promise:
             min_recall=match(self.min_recall, "min_recall"),
         )
 
-    def wish(self) -> str:
+    def describe(self) -> str:
         """Return everything that is asked for, in words."""
-        *first, last = [limit.wish() for limit in self.limits()]
+        *first, last = [limit.describe() for limit in self.limits()]
         return f"{', '.join(first)} and {last}" if first else last
 
     def refusal_text(self) -> str:
         """Return the start of a message that says why it cannot be given."""
-        return f"no design can be certified for {self.wish()} at {percent_at_least(self.confidence)} confidence"
+        return f"no design can be certified for {self.describe()} at {percent_at_least(self.confidence)} confidence"
 
     def to_limits(self) -> PromisedLimits:
         """Return the limits as the manifest holds them."""

@@ -53,7 +53,7 @@ def convert_stage(encoder: BlockEncoder, model: StageModel, codes: Floats) -> by
         if worst <= tolerance:
             return content
         failures.append(f"{precision}: {_describe_difference(worst, tolerance)}")
-    raise ConversionError(f"{model.name} has no faithful ONNX graph: {'; '.join(failures)}. {_REMEDY}")
+    raise ConversionError(f"{model.name} cannot be converted to ONNX with equal probabilities: {'; '.join(failures)}. {_REMEDY}")
 
 
 def stage_scorer(content: bytes, inputs: int, labels: int) -> Scorer:
@@ -71,7 +71,8 @@ def _convert_trees(
     for probabilities, tolerance in checks:
         worst = _largest_difference(content, codes, probabilities)
         if worst > tolerance:
-            raise ConversionError(f"{model.name} has no faithful ONNX graph: {_describe_difference(worst, tolerance)}. {_REMEDY}")
+            reason = _describe_difference(worst, tolerance)
+            raise ConversionError(f"{model.name} cannot be converted to ONNX with equal probabilities: {reason}. {_REMEDY}")
     return content
 
 

@@ -190,7 +190,7 @@ class SetFitter:
         weights: Floats | None,
         settings: StageSettings,
     ) -> SetFitter:
-        """Return the fitter of features without a problem: their encoding is learnt from the codes [rows, codes] here."""
+        """Return the fitter of features without a problem: their encoding is learned from the codes [rows, codes] here."""
         plain = BlockEncoder.fit(features, codes)
         learner = EncoderLearner.choose(
             *(plain, features, codes, target), labels=range(labels), groups=None, weights=weights, settings=settings
@@ -239,7 +239,7 @@ class SetFitter:
         if self._part is not None:
             return self._calibrator.fit_part(self._part, columns, jobs)
         scalings = self._calibrator.scalings(columns, jobs)
-        return self.stages.fit_batch(columns, jobs).cooled(np.array([scaling.applied(None) for scaling in scalings]))
+        return self.stages.fit_batch(columns, jobs).with_temperatures(np.array([scaling.applied(None) for scaling in scalings]))
 
     def scalings(self, columns: Mask, jobs: int) -> Sequence[TemperatureScaling | None]:
         """Return how sets, given by their columns [sets, columns], were calibrated; None for each if that was not asked for."""
@@ -251,7 +251,7 @@ class SetFitter:
 
 
 class ProblemFitters:
-    """Who fits the feature sets of a problem, made when first needed: what is fitted once serves the search and its figures.
+    """Fitters of the feature sets of a problem, made when first needed: what is fitted once serves the search and its figures.
 
     `stop` ends their fits early.
     """
@@ -262,7 +262,7 @@ class ProblemFitters:
         self._upgraded: dict[Upgrade, ProblemFitters] = {}
 
     def upgraded(self, upgrade: Upgrade | None) -> ProblemFitters:
-        """Return those who fit the stages of an upgraded design, on the same rows; themselves for a design that is not."""
+        """Return the fitters of the stages of an upgraded design, on the same rows; themselves for a design that is not."""
         if upgrade is None or upgrade == self.problem.upgrade:
             return self
         if upgrade not in self._upgraded:

@@ -12,7 +12,7 @@ from emsco_train.data.folds import Fold
 from emsco_train.data.problem import Problem, ScoredPart
 from emsco_train.models.logistic.regression import LogisticBatch
 from emsco_train.models.stage_model import StageFitter
-from emsco_train.models.temperature import ScoredLeads, TemperatureScaling, cross_fit_temperature, find_leads
+from emsco_train.models.temperature import LogitMargins, TemperatureScaling, compute_margins, cross_fit_temperature
 
 __all__ = ["SetCalibrator"]
 
@@ -43,7 +43,7 @@ class SetCalibrator:
     def fit_part(self, part: int, columns: Mask, jobs: int) -> LogisticBatch:
         """Return the calibrated models of one part, for sets given by their columns [sets, columns]."""
         sets = self._calibrate(columns, jobs)
-        return sets.models[part].cooled(np.array([scaling.applied(part) for scaling in sets.scalings]))
+        return sets.models[part].with_temperatures(np.array([scaling.applied(part) for scaling in sets.scalings]))
 
     def scalings(self, columns: Mask, jobs: int) -> tuple[TemperatureScaling, ...]:
         """Return the temperatures of sets, given by their columns [sets, columns]."""
@@ -67,8 +67,8 @@ def _is_fitted_on(fold: Fold, other: Fold) -> bool:
     return bool(np.isin(other.scored, fold.fitted).all())
 
 
-def _score_rows(part: ScoredPart, batch: LogisticBatch, index: int) -> ScoredLeads:
+def _score_rows(part: ScoredPart, batch: LogisticBatch, index: int) -> LogitMargins:
     columns = np.flatnonzero(batch.columns[index])
     logits: Floats = batch.coef[index][:, columns] @ part.scored.encoded[:, columns].T + batch.intercept[index][:, None]
     # Weights of rows, not of classes: those are a means of the fits, and change nothing about what comes true.
-    return ScoredLeads(find_leads(logits, part.scored.target), part.scored.weights)
+    return LogitMargins(compute_margins(logits, part.scored.target), part.scored.weights)

@@ -14,12 +14,12 @@ import numpy as np
 
 from emsco_runtime.support.arrays import Floats, Ints
 
-__all__ = ["LIMITS", "ScoredLeads", "TemperatureScaling", "cross_fit_temperature", "find_leads", "fit_temperature"]
+__all__ = ["LIMITS", "LogitMargins", "TemperatureScaling", "compute_margins", "cross_fit_temperature", "fit_temperature"]
 
 LIMITS = (0.05, 20.0)
 
 # A probability below the rounding error of 1 counts as that, as in scikit-learn's log loss: else one outlying row would decide.
-_MAX_LEAD = float(-np.log(np.finfo(np.float64).eps))
+_MAX_MARGIN = float(-np.log(np.finfo(np.float64).eps))
 # Digits of a temperature. The loss is flat around its minimum, and the last bits of sums depend on the machine.
 _DIGITS = 4
 # Of the last step, relative to 1 / temperature: the next of Newton's would be about its square.
@@ -28,34 +28,34 @@ _MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoredLeads:
-    """Scored rows: how far the logit of each wrong label lies above that of the true one [labels - 1, rows], and row weights."""
+class LogitMargins:
+    """How far the logit of each wrong label lies above that of the true one [labels - 1, rows], and the weights of the rows."""
 
-    leads: Floats
+    margins: Floats
     weights: Floats | None = None
 
     @classmethod
-    def join(cls, parts: Sequence[ScoredLeads]) -> ScoredLeads:
+    def join(cls, parts: Sequence[LogitMargins]) -> LogitMargins:
         """Return the rows of several parts together; all of them have weights, or none."""
         weights = [part.weights for part in parts if part.weights is not None]
-        return cls(np.concatenate([part.leads for part in parts], axis=1), np.concatenate(weights) if weights else None)
+        return cls(np.concatenate([part.margins for part in parts], axis=1), np.concatenate(weights) if weights else None)
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights; without them, the number of rows."""
-        return float(self.leads.shape[1] if self.weights is None else self.weights.sum())
+        return float(self.margins.shape[1] if self.weights is None else self.weights.sum())
 
     def log_loss(self, temperature: float | Floats = 1.0) -> float:
         """Return the mean log loss of the rows, at one temperature or at that of each row."""
-        highest, _, total = _powers(self.leads / temperature)
+        highest, _, total = _powers(self.margins / temperature)
         return self._sum(highest + np.log(total)) / (self.total_weight or 1.0)
 
     def expand(self, inverse: float) -> tuple[float, float]:
         """Return slope and curvature of the log loss as a function of 1 / temperature, which is convex."""
-        _, powers, total = _powers(self.leads * inverse)
-        shares = powers / total * self.leads
+        _, powers, total = _powers(self.margins * inverse)
+        shares = powers / total * self.margins
         mean = shares.sum(axis=0)
-        variance = (shares * self.leads).sum(axis=0) - mean * mean
+        variance = (shares * self.margins).sum(axis=0) - mean * mean
         return self._sum(mean), self._sum(variance)
 
     def _sum(self, rows: Floats) -> float:
@@ -98,31 +98,31 @@ class TemperatureScaling:
         return self.temperature if part is None else self.parts[part]
 
 
-def find_leads(logits: Floats, target: Ints) -> Floats:
-    """Return how far the logit of each wrong label lies above that of the true one [labels - 1, rows], `_MAX_LEAD` at most.
+def compute_margins(logits: Floats, target: Ints) -> Floats:
+    """Return how far the logit of each wrong label lies above that of the true one [labels - 1, rows], `_MAX_MARGIN` at most.
 
     `logits` are [labels, rows]; or [1, rows], the log-odds of the second of two labels.
 
     Examples
     --------
-    >>> find_leads(np.array([[2.0, 2.0]]), np.array([0, 1])).tolist()
+    >>> compute_margins(np.array([[2.0, 2.0]]), np.array([0, 1])).tolist()
     [[2.0, -2.0]]
-    >>> find_leads(np.array([[1.0], [3.0], [4.0]]), np.array([1])).tolist()
+    >>> compute_margins(np.array([[1.0], [3.0], [4.0]]), np.array([1])).tolist()
     [[-2.0], [1.0]]
     """
     if len(logits) == 1:
-        return np.minimum(np.where(target == 0, logits, -logits), _MAX_LEAD)
+        return np.minimum(np.where(target == 0, logits, -logits), _MAX_MARGIN)
     labels, rows = logits.shape
-    differences = np.minimum(logits - logits[target, np.arange(rows)], _MAX_LEAD).T
+    differences = np.minimum(logits - logits[target, np.arange(rows)], _MAX_MARGIN).T
     return np.ascontiguousarray(differences[np.arange(labels) != target[:, None]].reshape(rows, labels - 1).T)
 
 
-def fit_temperature(rows: ScoredLeads, start: float = 1.0) -> float:
+def fit_temperature(rows: LogitMargins, start: float = 1.0) -> float:
     """Return the temperature of least log loss within `LIMITS`; 1 where every temperature is as good.
 
     Examples
     --------
-    >>> fit_temperature(ScoredLeads(np.array([[-4.0, -4.0, -4.0, 4.0]])))  # three of four are right: log-odds log(3)
+    >>> fit_temperature(LogitMargins(np.array([[-4.0, -4.0, -4.0, 4.0]])))  # three of four are right: log-odds log(3)
     3.641
     """
     lowest, highest = low, high = 1 / LIMITS[1], 1 / LIMITS[0]
@@ -143,18 +143,18 @@ def fit_temperature(rows: ScoredLeads, start: float = 1.0) -> float:
     return _round(1 / min(max(inverse, lowest), highest))
 
 
-def cross_fit_temperature(parts: Sequence[ScoredLeads], sources: Sequence[Sequence[int]]) -> TemperatureScaling:
+def cross_fit_temperature(parts: Sequence[LogitMargins], sources: Sequence[Sequence[int]]) -> TemperatureScaling:
     """Return the temperatures of one feature set, given its scored rows part by part.
 
     `sources` holds, for each part, the positions of the parts whose rows its temperature may be fitted on; without any, it is 1.
     """
-    every = ScoredLeads.join(parts)
+    every = LogitMargins.join(parts)
     temperature = fit_temperature(every)
     fitted = tuple(
-        fit_temperature(ScoredLeads.join([parts[other] for other in others]), start=temperature) if others else 1.0
+        fit_temperature(LogitMargins.join([parts[other] for other in others]), start=temperature) if others else 1.0
         for others in sources
     )
-    of_rows = np.repeat(fitted, [part.leads.shape[1] for part in parts])
+    of_rows = np.repeat(fitted, [part.margins.shape[1] for part in parts])
     return TemperatureScaling(temperature, fitted, every.log_loss(), every.log_loss(of_rows))
 
 

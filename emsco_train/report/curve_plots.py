@@ -102,8 +102,8 @@ def _explanation(data: ReportData, curves: CurvesFile) -> str:
         )
     return (
         f'<p class="hint">What each value of a feature {meaning}. The middle is the mean of the train rows; 0.7 more doubles the '
-        "odds. Grey bars: how many train rows have such values. A dot at the right: a gap. Influence: the largest minus the "
-        "smallest. Curves are learnt for all features together; each stage then weighs those of its features.</p>"
+        "odds. Grey bars: how many train rows have such values. A dot at the right (gap): missing values. Influence: the largest "
+        "minus the smallest. Curves are learned for all features together, and each stage weighs those of its features.</p>"
     )
 
 
@@ -152,7 +152,7 @@ def _describe(outputs: _Outputs, feature: CurveCells) -> str:
         ends = [f"{cell.log_odds[output]:+.2f} ({cell.text})" for cell in (least, most)]
         parts.append(f"log-odds of {outputs.labels[output]} from {ends[0]} to {ends[1]}")
     if feature.gap is not None:
-        parts.append(f"gaps, {percent(feature.gap.rows, feature.rows)} of the rows: {outputs.describe(feature.gap)}")
+        parts.append(f"missing values, {percent(feature.gap.rows, feature.rows)} of the rows: {outputs.describe(feature.gap)}")
     return f"{feature.entry.name}: {'; '.join(parts)}"
 
 

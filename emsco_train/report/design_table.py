@@ -48,7 +48,7 @@ def design_table(data: ReportData) -> str:
     last = (*_LAST_COLUMNS, _EXCLUDED_COLUMN) if show_excluded else _LAST_COLUMNS
     # Bounds stand next to the figures that they belong to, which come first. Whatever the rows that measured designs are called,
     # their figures have one name in the embedded data.
-    blocks = {"validation": splits[0], "bound": f"bounds at sure {DEFAULT_SURE:g}"} | {split: split for split in splits[1:]}
+    blocks = {"validation": splits[0], "bound": f"bounds at level {DEFAULT_SURE:g}"} | {split: split for split in splits[1:]}
     own = [_Column(name if name == "cost" else f"{name}, %", f"{block}_{name}") for block in blocks for name in _FIGURES]
     groups = "".join(f'<th colspan="{len(_FIGURES)}" scope="colgroup">{title}</th>' for title in blocks.values())
     header = "".join(map(_column_header, [*_FIRST_COLUMNS, *own, *last]))

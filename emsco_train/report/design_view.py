@@ -48,7 +48,7 @@ def _title(data: ReportData, design_data: DesignData) -> str:
 
 
 def _counts_table(data: ReportData, design_data: DesignData) -> str:
-    """Return the design's figures next to those of the baseline: acquiring everything at once."""
+    """Return the design's figures next to those of the baseline: acquiring all features at once."""
     own, cost_format = design_data.counts, data.cost_format
     columns = [*own, *data.run.thresholds[design_data.threshold_index].everything[: len(own)]]
     names = "".join(f'<th scope="col">{counts.split}</th>' for counts in columns)
@@ -67,7 +67,7 @@ def _counts_table(data: ReportData, design_data: DesignData) -> str:
     return (
         '<div class="wide"><table class="figures"><thead>'
         f'<tr><td></td><th colspan="{len(own)}" scope="colgroup">this design</th>'
-        f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">everything at once</th></tr>'
+        f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">all features at once</th></tr>'
         f"<tr><td></td>{names}</tr></thead><tbody>{body}</tbody></table></div>{_bounds_sentence(data, design_data)}"
     )
 
@@ -96,7 +96,7 @@ def _labels_table(data: ReportData, design_data: DesignData) -> str:
 def _bounds_sentence(data: ReportData, design_data: DesignData) -> str:
     bounds = design_data.design.bounds(DEFAULT_SURE)
     return (
-        f'<p class="hint">Bounds from the {data.run.measured.split} rows at sure {DEFAULT_SURE:g}: accuracy at least '
+        f'<p class="hint">Bounds from the {data.run.measured.split} rows at level {DEFAULT_SURE:g}: accuracy at least '
         f"{percent_at_least(bounds.accuracy)}, coverage at least {percent_at_least(bounds.coverage)}, mean cost at most "
         f"{escape_html(data.cost_format.with_unit(bounds.cost))}. Requirements are compared with these.</p>"
     )

@@ -90,7 +90,7 @@ class ReportData:
     held_out_split: str
     # Fittest first, each id once.
     designs: tuple[DesignData, ...]
-    # What was learnt about each feature; None where stages are straight.
+    # What was learned about each feature; None where stages are straight.
     curves: CurvesFile | None = None
 
     @property

@@ -56,7 +56,7 @@ def summary_facts(data: ReportData) -> str:
 
 
 def _describe_dropped(run: RunFile) -> str:
-    """Return the columns that were left out after a look at the table, each with the reason as its title."""
+    """Return the columns that were left out by the table check, each with the reason as its title."""
     dropped = run.data.dropped
     shown = [f'<code title="{escape_html(one.why)}">{escape_html(one.column)}</code>' for one in dropped[:_MAX_SHOWN_LABELS]]
     more = f" and {len(dropped) - _MAX_SHOWN_LABELS} more" if len(dropped) > _MAX_SHOWN_LABELS else ""
@@ -122,7 +122,7 @@ def _search_table(data: ReportData) -> str:
     ]
     baseline = [f"{name}, {counts.split}" for counts in entries[0].everything for name in ("accuracy", "coverage")]
     header = ["threshold", "method", "ended", "designs looked at", "fits", "time", "designs kept", *baseline]
-    shown = "The last columns are the baseline: everything at once, that is all features in one stage."
+    shown = "The last columns are the baseline: all features at once, in one stage."
     return f'{_html_table(header, rows, left=3)}<p class="hint">{shown}</p>'
 
 
@@ -139,7 +139,9 @@ def _feature_table(data: ReportData) -> str:
         for group in costs.groups
     )
     paid = f'<p class="hint">Groups, paid once per item, whichever of their features comes first:</p><ul>{shared}</ul>'
-    return _html_table(["feature", "kind", "group", f"own cost, {costs.unit}", "gaps"], rows, left=3) + (paid if shared else "")
+    return _html_table(["feature", "kind", "group", f"own cost, {costs.unit}", "missing"], rows, left=3) + (
+        paid if shared else ""
+    )
 
 
 def _provenance(data: ReportData) -> list[tuple[str, str]]:

@@ -50,7 +50,7 @@ def draw_legend(data: ReportData) -> str:
         for position in range(colours.count)
     )
     marks = (
-        f"<li>{_draw_swatch(0, 'plain best')}fittest at its threshold</li><li>{_draw_swatch(0, 'whole')}everything at once</li>"
+        f"<li>{_draw_swatch(0, 'plain best')}fittest at its threshold</li><li>{_draw_swatch(0, 'whole')}all features at once</li>"
     )
     return (
         f'<div class="legend"><div><b>coverage</b><ul>{swatches}</ul></div>'
@@ -90,16 +90,16 @@ def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
 
 
 def _draw_baselines(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
-    """Yield the baselines: what acquiring everything at once does, at each threshold."""
+    """Yield the baselines: acquiring all features at once, at each threshold."""
     across = format_coordinate(x.position(data.front.full_cost))
     yield f'<line class="whole-line" x1="{across}" x2="{across}" y1="{_TOP:g}" y2="{_BOTTOM:g}"/>'
-    yield f'<text class="note end" x="{across}" y="{_TOP - 15:g}">everything at once</text>'
+    yield f'<text class="note end" x="{across}" y="{_TOP - 15:g}">all features at once</text>'
     for position, entry in enumerate(data.run.thresholds):
         counts = entry.everything[0]
         if not counts.accepted:
             continue
         shown = (
-            f"everything at once, threshold {data.format_threshold(entry.thresholds)}\n"
+            f"all features at once, threshold {data.format_threshold(entry.thresholds)}\n"
             f"accuracy {format_accuracy(counts)}, coverage {format_coverage(counts)}, "
             f"cost {data.cost_format.compact(counts.cost)}"
         )

@@ -1,4 +1,4 @@
-"""`CurvesFile`: curves.json, which says what a run with curved stages learnt about each feature."""
+"""`CurvesFile`: curves.json, which says what a run with curved stages learned about each feature."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats
-from emsco_train.data.curve import Curve, cells_of
+from emsco_train.data.curve import Curve, find_cells
 from emsco_train.data.curves.additive_fit import STRAIGHT
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import StageKind
@@ -44,7 +44,7 @@ class CurveEntry(FileModel):
     def of(cls, feature: Feature, curve: Curve, codes: Floats) -> CurveEntry:
         """Return the entry of a feature, whose codes in the train rows are given."""
         count = len(curve.levels[0]) - 1
-        cells = cells_of(codes, None if curve.knots is None else np.array(curve.knots), count)
+        cells = find_cells(codes, None if curve.knots is None else np.array(curve.knots), count)
         *rows, gap_rows, other_rows = np.bincount(cells, minlength=count + 2).tolist()
         return cls(
             name=feature.name,

@@ -82,10 +82,10 @@ def export_run(
     sure
         They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
-        An id of the front, or "fittest", in place of other criteria.
+        An id of the front, or "fittest", instead of other criteria.
     match_everything
-        Take the cheapest design that decides at most this share of the items differently from one stage of all features, by an
-        upper bound at the level `sure`. In place of other criteria.
+        Take the cheapest design that decides at most this share of the answered items differently from one stage of all features,
+        by an upper bound at the level `sure`. Instead of other criteria.
     max_error, confidence
         Guarantee that at most this share of accepted items is wrong, at this confidence; see docs/guarantee.md.
     max_error_of

@@ -70,9 +70,9 @@ def measure_designs(
     found: dict[str, MeasuredDesign] = {}
     for upgrade in dict.fromkeys(design.upgrade for design in designs):
         own = [design for design in designs if design.upgrade == upgrade]
-        made = fitters.upgraded(upgrade)
-        rows = made.problem.validation if split is problem.validation else split
-        found |= {one.design.id: one for one in _measure_kind(made.problem, rows, own, made, jobs, on_phase)}
+        own_fitters = fitters.upgraded(upgrade)
+        rows = own_fitters.problem.validation if split is problem.validation else split
+        found |= {one.design.id: one for one in _measure_kind(own_fitters.problem, rows, own, own_fitters, jobs, on_phase)}
     return [found[design.id] for design in designs]
 
 

@@ -38,14 +38,14 @@ class PreparedRun:
 
 
 def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> PreparedRun:
-    """Read the files of a request, look at the table, and describe the problem; nothing is searched or written yet.
+    """Read the files of a request, check the table, and describe the problem; nothing is searched or written yet.
 
     Columns that no model can learn from are left out, unless the request names them; a `TableWarning` says so.
     `on_phase` is called with each `Phase` of it.
     """
     read = read_source(request.paths, request.columns, on_phase)
     on_phase(Phase("looking at the table"))
-    # Whoever says what a column is, or where it belongs, wants it.
+    # Columns whose kind or place the user gives are wanted.
     wanted = {*request.pinned, *request.unknown, *request.increasing, *request.decreasing}
     columns = request.columns
     findings = list(find_table_faults(read, columns.kinds or {}, wanted, columns.missing, min_category=request.min_category))
@@ -63,7 +63,7 @@ def prepare(request: TrainRequest, on_phase: OnPhase = ignore_phase) -> Prepared
     check_pinned_cost(resolve_settings(request, problem.names), problem)
     for position, level in enumerate(levels):
         if level in levels[:position]:
-            raise DesignError(f"threshold {request.thresholds[position]} is given twice: once is enough")
+            raise DesignError(f"threshold {request.thresholds[position]} is given twice: give it once")
     findings += find_label_faults(problem)
     for one in findings:
         if one.is_dropped:

@@ -68,7 +68,7 @@ class FileEntry(FileModel):
 
 
 class DroppedEntry(FileModel):
-    """A column that was left out after a look at the table, and why."""
+    """A column that was left out by the table check, and why."""
 
     column: str
     why: str
@@ -77,7 +77,7 @@ class DroppedEntry(FileModel):
 class DataEntry(FileModel):
     """The rows: files, which column means what, how many folds (0: none), and a hash of all values after reading.
 
-    `drop` holds the columns that the user left out, `dropped` those that the look at the table did.
+    `drop` holds the columns that the user left out, `dropped` those that the table check left out.
     """
 
     files: tuple[FileEntry, ...]
@@ -132,7 +132,7 @@ class CountsEntry(FileModel):
 
 
 class ThresholdEntry(FileModel):
-    """One threshold of the run, how its search went, and what acquiring everything at once would do there."""
+    """One threshold of the run, how its search went, and what acquiring all features at once would do there."""
 
     thresholds: tuple[float, ...]
     method: str

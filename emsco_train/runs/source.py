@@ -223,7 +223,9 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
     missing = [name for name in asked if name not in raw_table.columns]
     if missing:
         what = "label column" if missing[0] == columns.label else "column"
-        raise DataError(f"{raw_table.path}: there is no {what} {missing[0]!r}; it has: {', '.join(raw_table.columns)}")
+        raise DataError(
+            f"{raw_table.path}: there is no {what} {missing[0]!r}, it has {', '.join(raw_table.columns)}. Check the column name"
+        )
     different = sorted(set(raw_table.columns) ^ set(first.columns))
     if different:
         raise DataError(
@@ -316,7 +318,7 @@ def _read_feature(rows: _RawTable, name: str, kind: Kind | None) -> Array:
     values: Array = rows.column(name, partial(_parse_feature, kind))
     if values.dtype.kind != "M":
         return values
-    # As text, which the look at the table takes for dates; a bundle has no dates.
+    # As text, which the table check takes for dates; a bundle has no dates.
     texts: Array = np.datetime_as_string(values).astype(object)
     texts[np.isnat(values)] = None
     return texts

@@ -1,4 +1,4 @@
-"""What a look at the tables of a run finds, and the page that says so: columns that are left out, and what else to know."""
+"""What the table check of a run finds, and the page that says so: columns that are left out, and what else to know."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ def _find_unused_words(source: Source, missing: Collection[str]) -> list[Finding
     unused = [word for word in own if not any(is_missing_text(text, frozenset({word})) for text in seen)]
     if not unused:
         return []
-    remedy = "words are compared with whole fields, in any case, and numbers with numbers: check how the table writes a gap"
+    remedy = (
+        "words are compared with whole fields, in any case, and numbers with numbers: check how the table writes a missing value"
+    )
     return [Finding("missing words", None, f"{', '.join(map(repr, unused))}: in no field of a feature", remedy)]
 
 

@@ -76,7 +76,7 @@ class GreedyPaths:
     @classmethod
     def of(cls, problem: Problem, units: CostUnits, fitter: SetStages) -> GreedyPaths:
         """Return the paths of the rows that fit the first part of a problem; the fitter is one of logistic regressions."""
-        return cls(problem.parts[0].fitted.encoder.widths, units, _RowsHere(problem, fitter))
+        return cls(problem.parts[0].fitted.encoder.widths, units, _LocalPathSums(problem, fitter))
 
     def walk(self, start: Mask, rules: Sequence[PathRule]) -> Iterator[Mask]:
         """Yield the sets of paths from a set of features (none, or the pinned ones) to that of all, side by side.
@@ -121,7 +121,7 @@ class GreedyPaths:
         return [np.asarray(np.maximum(each, 1e-9), dtype=np.float64) for each in gains]
 
 
-class _RowsHere:
+class _LocalPathSums:
     """The sums over rows in this process."""
 
     def __init__(self, problem: Problem, fitter: SetStages) -> None:

@@ -89,7 +89,7 @@ def _add_early(levels: Iterable[tuple[float, ...]]) -> list[StageThresholds]:
     found = set[StageThresholds]()
     for level in levels:
         early = tuple(_shift(number, _EARLY_STEP) for number in level)
-        found.add(StageThresholds.alike(level))
+        found.add(StageThresholds.constant(level))
         # A threshold of 1 stays as it is, and so allows any for the other labels.
         if max((number for number in early if number < 1.0), default=1.0) <= _HIGHEST_EARLY:
             found.add(StageThresholds(last=level, early=early))
@@ -116,8 +116,8 @@ def ladder_front(
         return front
     wanted = requirements or Requirements()
     rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
-    made = fitters or ProblemFitters(problem)
-    tuned = [design for rungs in _find_rungs(front, rare, jobs, made) for design in rungs.tune(wanted)]
+    fitters = fitters or ProblemFitters(problem)
+    tuned = [design for variants in _make_variants(front, rare, jobs, fitters) for design in variants.undominated_designs(wanted)]
     return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
 
 
@@ -128,18 +128,20 @@ def ladder_populations(
 
     `fitters` are those of the problem, if they were made before.
     """
-    for rungs in _find_rungs(front, (), jobs, fitters or ProblemFitters(problem)):
-        yield from rungs.populations(rungs.places(()))
+    for variants in _make_variants(front, (), jobs, fitters or ProblemFitters(problem)):
+        yield from variants.populations(variants.untried_positions(()))
 
 
-def _find_rungs(front: Front, rare: Sequence[int], jobs: int, fitters: ProblemFitters) -> Iterator[_Rungs]:
-    """Yield the rungs of the designs of each kind."""
+def _make_variants(front: Front, rare: Sequence[int], jobs: int, fitters: ProblemFitters) -> Iterator[_ThresholdVariants]:
+    """Yield the designs of each kind of stages at other thresholds."""
     levels = _add_early({level for design in front for level in ladder_thresholds(design.thresholds, rare)})
     for upgrade in dict.fromkeys(design.upgrade for design in front):
-        yield _Rungs([design for design in front if design.upgrade == upgrade], levels, jobs, fitters.upgraded(upgrade))
+        yield _ThresholdVariants(
+            [design for design in front if design.upgrade == upgrade], levels, jobs, fitters.upgraded(upgrade)
+        )
 
 
-class _Rungs:
+class _ThresholdVariants:
     """Designs of one kind of stages, and the thresholds of a ladder, each with the workbench that has its bits."""
 
     def __init__(self, designs: Sequence[Design], levels: Sequence[StageThresholds], jobs: int, fitters: ProblemFitters) -> None:
@@ -158,15 +160,15 @@ class _Rungs:
             # All at once, so that no set is scored twice.
             self._benches = partial(iter, list(self._benches()))
 
-    def tune(self, wanted: Requirements) -> Iterator[Design]:
+    def undominated_designs(self, wanted: Requirements) -> Iterator[Design]:
         """Yield the designs at all levels that they are not known at, without those that others dominate."""
         known = {(design.chromosome, design.stage_thresholds) for design in self._designs}
         # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
-        places = self._undominated_places(self.places(known), wanted)
-        for bench, place, chosen in self.populations(places):
+        positions = self._undominated_positions(self.untried_positions(known), wanted)
+        for bench, place, chosen in self.populations(positions):
             yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
 
-    def places(self, known: Collection[tuple[tuple[int, ...], StageThresholds]]) -> dict[StageThresholds, list[int]]:
+    def untried_positions(self, known: Collection[tuple[tuple[int, ...], StageThresholds]]) -> dict[StageThresholds, list[int]]:
         """Return the positions of the designs to try at each of the thresholds: all that are not known there."""
         # A design of one stage has none before the last.
         return {
@@ -178,31 +180,31 @@ class _Rungs:
             for level in self._levels
         }
 
-    def populations(self, places: Mapping[StageThresholds, list[int]]) -> Iterator[tuple[Workbench, int, Population]]:
+    def populations(self, positions: Mapping[StageThresholds, list[int]]) -> Iterator[tuple[Workbench, int, Population]]:
         """Yield, for each of the thresholds, its workbench, its position there, and the designs to try."""
         for bench in self._benches():
             for position, level in enumerate(bench.thresholds):
-                if places[level]:
-                    yield bench, position, self._population[places[level]]
+                if positions[level]:
+                    yield bench, position, self._population[positions[level]]
 
-    def _undominated_places(
-        self, places: Mapping[StageThresholds, list[int]], wanted: Requirements
+    def _undominated_positions(
+        self, positions: Mapping[StageThresholds, list[int]], wanted: Requirements
     ) -> dict[StageThresholds, list[int]]:
         """Return the positions of the designs at each of the thresholds that none at any of these dominates."""
         labels, found, shares = self._problem.labels, [], []
-        for bench, place, chosen in self.populations(places):
+        for bench, place, chosen in self.populations(positions):
             evaluator = bench.evaluator(place)
             found.append(evaluator(chosen))
             if wanted.label_floors:
                 answers = evaluator.answers(chosen, len(labels))
                 shares.append(_floored_shares(wanted.label_floors, labels, answers, bench.label_rows))
         if not found:
-            return {level: [] for level in places}
+            return {level: [] for level in positions}
         points = objective_points(found[0].join(found[1:]))
         if shares:
             points = np.hstack([points, -np.concatenate(shares)])
         kept = iter(first_minima(points).tolist())
-        return {level: [place for place in chosen if next(kept)] for level, chosen in places.items()}
+        return {level: [place for place in chosen if next(kept)] for level, chosen in positions.items()}
 
 
 def _floored_shares(floors: Sequence[LabelFloor], labels: Sequence[Label], answers: Ints, label_rows: Sequence[int]) -> Floats:

@@ -37,7 +37,7 @@ _NEAR = 0.05
 class RemeasuredFront:
     """A front in which the designs that meet some requirements have their mean figures on other divisions.
 
-    `divisions` are the problems, and who fits them; empty where nothing was measured again: there are no folds or too many rows,
+    `divisions` are the problems, and their fitters; empty where nothing was measured again: there are no folds or too many rows,
     the folds are by time, or fits are slow, as those of trees are.
     """
 
@@ -70,7 +70,7 @@ def measure_on_other_folds(
 
 
 def make_divisions(problem: Problem) -> tuple[ProblemFitters, ...]:
-    """Return the problem on other divisions, and who fits them; none where designs are not measured again."""
+    """Return the problem on other divisions, and their fitters; none where designs are not measured again."""
     count = min(_MOST_DIVISIONS, _MOST_ROWS // len(problem.train))
     if not count or not problem.settings.is_logistic or not problem.has_other_folds:
         return ()
@@ -86,7 +86,7 @@ def _number_divisions(problem: Problem, count: int) -> Iterable[int]:
 
 def find_near(front: Front, requirements: Requirements) -> list[Design]:
     """Return the designs of a front that meet some requirements by their figures, or nearly do."""
-    loose = requirements.loosened(_NEAR)
+    loose = requirements.loosen(_NEAR)
     return [design for design in front if loose.meets(design)]
 
 

@@ -228,14 +228,14 @@ def search_thresholds(
     With `max_rows`, designs are searched on a sample of that many train and validation rows, then fitted and measured on all.
     Every search begins with the designs of `start`, besides its own. The time limit is for each threshold, unless they share it:
     then each may take an equal share of what is left. `progress` and `checkpoints` give those of a threshold by its position;
-    progress is shown in place of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
+    progress is shown instead of calling `on_generation` and `on_progress`. `fitters` are those of the problem, for who fits the
     same sets again. With `upgrade`, designs of each front are fitted again with stages of that kind, see `upgrade_front`, and the
     search takes half of a time limit. Ctrl-C ends the iteration; KeyboardInterrupt is raised only if there is no outcome yet.
     """
     limit, workers = TimeLimit.of(time_limit), worker_count(jobs)
     part = problem if max_rows is None else problem.sampled(max_rows, seed)
     count = 1 if thresholds is None else len(thresholds)
-    made = fitters or ProblemFitters(problem)
+    fitters = fitters or ProblemFitters(problem)
     if problem.settings.is_logistic:
         # No part of the time limit.
         load_search()
@@ -246,15 +246,15 @@ def search_thresholds(
     for position in range(count):
         shown = progress(position)
         # After the progress has started its clock: it prepares the rows, which takes a while on a large table.
-        with name_time_limit(problem, limit), made.stop.set_after(limit.fit_seconds()):
-            own = made if part is problem else ProblemFitters(part, made.stop)
+        with name_time_limit(problem, limit), fitters.stop.set_after(limit.fit_seconds()):
+            own = fitters if part is problem else ProblemFitters(part, fitters.stop)
             bench = bench or Workbench(part, thresholds, jobs=workers, fitters=own)
-            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=made))
+            whole = whole or (bench if part is problem else Workbench(problem, thresholds, jobs=workers, fitters=fitters))
         left = limit.remaining()
         allowed = left / (count - position) if share_time and left is not None else limit.seconds
         started = time.monotonic()
         # What the preparation took is not added to the time of the first search.
-        stopping = made.stop.set_after(limit.fit_seconds() if position == 0 else None)
+        stopping = fitters.stop.set_after(limit.fit_seconds() if position == 0 else None)
         try:
             with name_time_limit(problem, limit), stopping:
                 outcome = run_search(
@@ -282,7 +282,7 @@ def search_thresholds(
             if shown is not None:
                 shown.close()
         if upgrade is not None and outcome.stopped != "interrupted":
-            other = made.upgraded(upgrade)
+            other = fitters.upgraded(upgrade)
             better = better or Workbench(other.problem, thresholds, jobs=workers, fitters=other)
             outcome = upgrade_front(
                 outcome,

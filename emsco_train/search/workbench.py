@@ -60,26 +60,26 @@ class Workbench(DesignBench):
     ) -> None:
         if problem.settings.is_logistic:
             compile_search()
-        made = fitters or ProblemFitters(problem)
+        fitters = fitters or ProblemFitters(problem)
         # How much the rows that designs are counted on count, and as whole units; None: all the same.
         self.weights, self.row_units = problem.validation.weights, problem.validation.units
         items = len(problem.validation)
         super().__init__(
             problem,
-            (StageThresholds.alike(problem.thresholds),)
+            (StageThresholds.constant(problem.thresholds),)
             if thresholds is None
             else tuple(_stage_thresholds(threshold, problem) for threshold in thresholds),
             items=items,
             rows=items if self.row_units is None else int(self.row_units.sum()),
             label_rows=count_positions(problem.validation.target, len(problem.labels), self.row_units),
-            stop=made.stop,
+            stop=fitters.stop,
             jobs=jobs,
         )
-        self.fitters = made
+        self.fitters = fitters
         # Each once, those of last stages first.
         self._levels = list(dict.fromkeys([one.last for one in self.thresholds] + [one.early for one in self.thresholds]))
         self.bits = BitCache(
-            set_scorer(problem, self._levels, jobs, made),
+            set_scorer(problem, self._levels, jobs, fitters),
             problem.validation.target,
             self._levels,
             max_bytes=max_bytes,
@@ -160,4 +160,4 @@ class Workbench(DesignBench):
 def _stage_thresholds(threshold: Threshold | StageThresholds, problem: Problem) -> StageThresholds:
     if isinstance(threshold, StageThresholds):
         return threshold
-    return StageThresholds.alike(resolve_thresholds(threshold, problem.labels))
+    return StageThresholds.constant(resolve_thresholds(threshold, problem.labels))

@@ -1,1 +1,1 @@
-"""What all rooms need; nothing here knows problems or designs."""
+"""Helpers for all subpackages; nothing here knows problems or designs."""

@@ -1,4 +1,4 @@
-"""What counts as a number in a setting, and checks of numbers that several rooms take: seeds, time limits, threads."""
+"""What counts as a number in a setting, and checks of numbers that several subpackages take: seeds, time limits, threads."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ COMMANDS: Final = {
     "learn": ("spam_filter.cli.learn", "collect what people moved to Junk, or out of it, as training mail"),
     "retrain": ("spam_filter.cli.retrain", "train again, and replace the model if the new one is no worse"),
     "serve": ("spam_filter.cli.serve", "accept mail by SMTP, mark it, and hand it on"),
-    "milter": ("spam_filter.cli.milter", "mark mail inside of a mail server, by the milter protocol"),
+    "milter": ("spam_filter.cli.milter", "mark mail inside a mail server, by the milter protocol"),
     "check": ("spam_filter.cli.check", "say what a model thinks of messages, and why"),
     "evaluate": ("spam_filter.cli.evaluate", "decide labelled mail, and count what is right, wrong and unsure"),
     "load": ("spam_filter.cli.load", "send mail to a service, and report its speed"),

@@ -109,6 +109,6 @@ def _print_costs(trained: TrainedModel, mails: Sequence[LabelledMail], delivered
     rows = [[f"in truth {label}", *(str(seen[label, status]) for status in statuses)] for label in ("ham", "spam")]
     print("\n".join(f"   {line}" for line in columns([["", *(f"marked {status}" for status in statuses)], *rows])))
     mean = sum(costs) / len(costs)
-    print(f"\n   mean cost of a message   {mean:.0f} {manifest.cost_unit}")
-    print(f"   everything for everyone  {full:.0f} {manifest.cost_unit}")
-    print(f"   saved                    {1 - mean / full:.0%}")
+    print(f"\n   mean cost of a message     {mean:.0f} {manifest.cost_unit}")
+    print(f"   all features, each message {full:.0f} {manifest.cost_unit}")
+    print(f"   saved                      {1 - mean / full:.0%}")

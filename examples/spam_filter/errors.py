@@ -20,4 +20,4 @@ class ModelError(EmscoError):
 
 
 class LookupFailed(EmscoError):
-    """A question was not answered: by a name server, or by a block list that cannot be believed."""
+    """A question was not answered: by a name server, or by a block list that fails its test entries."""

@@ -3,9 +3,9 @@
 | tier | group | what it takes |
 |---|---|---|
 | header | (none) | the header alone: microseconds each |
-| look-up | sender, subject_words | a few rows from SQLite, by the header alone |
-| body | text, links, sampled_words, hosts | decoding the body, then one pass, or one look-up |
-| look-ups by DNS | spf, dkim, dmarc, authenticated, client_lists, domain_lists | the network; only in models trained with them |
+| lookup | sender, subject_words | a few rows from SQLite, by the header alone |
+| body | text, links, sampled_words, hosts | decoding the body, then one pass, or one lookup |
+| lookups by DNS | spf, dkim, dmarc, authenticated, client_lists, domain_lists | the network; only in models trained with them |
 | expensive | squeeze, page, language, words | compression, an HTML parser, letter habits, hundreds of rows from SQLite |
 
 Splitting a message into header and parts is not an acquisition: the first acquirer that needs the body does it, and it is kept.
@@ -75,7 +75,7 @@ def feature_names() -> tuple[str, ...]:
 
 
 def source_name(feature: str) -> str:
-    """Return where a feature comes from: "store" or "dns" for a look-up, else the feature's own name.
+    """Return where a feature comes from: "store" or "dns" for a lookup, else the feature's own name.
 
     Examples
     --------

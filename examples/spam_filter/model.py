@@ -6,7 +6,7 @@
     MODEL/bundle/        the emsco bundle
     MODEL/stores.sqlite  what the training mail taught
     MODEL/costs.toml     what the features cost, as it was measured
-    MODEL/lookups.json   which block lists it asks; only if it was trained with look-ups
+    MODEL/lookups.json   which block lists it asks; only if it was trained with lookups
     MODEL/seen.txt       hashes of the mail that it was made from
 
 They are one unit: checked, opened and replaced together. The stores are read into memory, so that nothing that happens to the
@@ -60,7 +60,7 @@ class Model:
     observers
         Notified of every decision; they outlive a reload.
     dns
-        Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
+        What a model with lookups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class Model:
         return self._unit.files.find_change()
 
     def close(self) -> None:
-        """Close the stores; later look-ups fall back on defaults."""
+        """Close the stores; later lookups fall back on defaults."""
         self._unit.stores.close()
 
     def _load(self, old: Cascade | None) -> _Unit:

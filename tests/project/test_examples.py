@@ -32,7 +32,7 @@ def test_an_example_runs(script: Path) -> None:
 
 
 def test_the_tickets_are_looked_up_only_where_needed() -> None:
-    """The example shows what it promises: fewer look-ups than tickets, and most tickets routed."""
+    """The example shows what it promises: fewer lookups than tickets, and most tickets routed."""
     (script,) = [path for path in EXAMPLES if path.name == "support_tickets.py"]
     shown = ran(script).stdout
     routed, tickets, looked_up = map(int, re.findall(r"routed (\d+) of (\d+).*\n.*looked up (\d+)", shown)[0])

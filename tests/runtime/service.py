@@ -49,7 +49,7 @@ async def _reputation_async(item: Mapping[str, Any]) -> Any:
 
 
 def acquirers(*, asynchronous: bool) -> Acquirers:
-    """Return the registry: a value at hand, one from a thread with a time-out, and a remote one with a breaker."""
+    """Return the registry: a value at hand, one from a thread with a timeout, and a remote one with a breaker."""
     made = Acquirers()
     made.feature("size", on_failure="reject")(_size)
     made.feature("links", on_failure="default", timeout_s=20.0)(_links)

@@ -212,7 +212,7 @@ class DecisionChecker:
             if (got == "timeout" and source not in TIMED) or (got == "breaker_open" and source not in BREAKING):
                 raise WrongDecision(f"{name}: its source has no guard for {got}")
             self.seen[got] += 1
-            self.seen["time-outs of sources that did not hang"] += got == "timeout" and fault is not Fault.HANG
+            self.seen["timeouts of sources that did not hang"] += got == "timeout" and fault is not Fault.HANG
             return True
         if got is None and expected == "timeout":
             # It answered before it was looked at: late, and good.

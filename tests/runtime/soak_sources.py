@@ -131,7 +131,7 @@ def batch_source(world: World, calls: Calls, source: str) -> Any:
 
 
 def registry(world: World, calls: Calls, *, asynchronous: bool) -> Acquirers:
-    """Return the acquirers of all sources, with time-outs, breakers and caches of their own."""
+    """Return the acquirers of all sources, with timeouts, breakers and caches of their own."""
     made = Acquirers()
     remote = async_source if asynchronous else plain_source
     made.feature("size", on_failure="reject")(plain_source(world, calls, "size"))

@@ -1,6 +1,6 @@
 """The soak's world: what every source would answer for every item, what goes wrong instead, and how each item is to be decided.
 
-All of it is drawn beforehand from a seed, per item and source, so that nothing depends on who asks when.
+All of it is drawn in advance from a seed, per item and source, so that nothing depends on who asks when.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 SOURCE_OF: Mapping[str, str] = MappingProxyType({name: source for source, names in SOURCES.items() for name in names})
 # These depend on the sender alone, so that they may be cached.
 BY_SENDER = ("country", "reputation")
-# Hanging needs a time-out: a source without one is never hurried.
+# Hanging needs a timeout: a source without one is never hurried.
 HANGING = ("links", "auth", "reputation", "body")
 BUDGETS = (0.5, 4.0, 12.0, 30.0)
 

@@ -161,7 +161,7 @@ def test_async_acquirers_bind_but_plain_deciding_refuses_them(function: Any) -> 
     ],
 )
 def test_unusable_options_are_found_when_bound(options: dict[str, Any], expected: str) -> None:
-    """An invalid time-out, or something else in the place of a breaker or a cache, is reported with the acquirer."""
+    """An invalid timeout, or something else instead of a breaker or a cache, is reported with the acquirer."""
     acquirers = RecordingAcquirers("links", "reputation")
     acquirers.feature("size", **options)(len)
     (fault,) = bind_sample(acquirers)
@@ -282,14 +282,14 @@ def test_only_registries_are_put_together() -> None:
 
 
 def test_an_acquirer_is_replaced_in_a_copy() -> None:
-    """The copy calls the other function and keeps policy and time-out; the registry, and cascades made of it, stay."""
+    """The copy calls the other function and keeps policy and timeout; the registry, and cascades made of it, stay."""
     acquirers = RecordingAcquirers("links", "reputation")
     breaker, cache = CircuitBreaker(), AcquirerCache(key=str, ttl_s=60.0)
     acquirers.feature("size", on_failure="reject", timeout_s=9.0, breaker=breaker, cache=cache)(lambda item: 0.0)
     before = Cascade(sample_bundle(), acquirers)
     tested = acquirers.override("size", lambda item: 3.0)
     (entry,) = [entry for entry in tested.entries if "size" in entry.names]
-    # A breaker or a cache of the source that is replaced would refuse, or answer, in the place of the new function.
+    # A breaker or a cache of the source that is replaced would refuse, or answer, instead of the new function.
     assert (entry.on_failure, entry.timeout_s, entry.breaker, entry.cache) == ("reject", 9.0, None, None)
     assert Cascade(sample_bundle(), tested).decide(UNSURE).label == "spam"
     assert Cascade(sample_bundle(), acquirers).decide(UNSURE).label is None

@@ -221,7 +221,7 @@ def test_a_failure_that_falls_back_does_not_cancel_the_others() -> None:
     assert decision.trace[0].acquired == ("b",)
 
 
-# Time-outs and deadlines
+# Timeouts and deadlines
 
 
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
@@ -362,8 +362,8 @@ class SlowCleanup:
     [
         ("deadline", None, [], False),
         ("deadline, guarded", ValueError("x"), [], True),
-        ("time-out", ValueError("x"), ["timeout"], True),
-        ("time-out", asyncio.CancelledError(), ["timeout"], False),
+        ("timeout", ValueError("x"), ["timeout"], True),
+        ("timeout", asyncio.CancelledError(), ["timeout"], False),
         ("failure", None, ["exception"], False),
     ],
 )
@@ -375,7 +375,7 @@ def test_nobody_waits_for_a_source_that_cleans_up(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """At its deadline, at a time-out, or when another source has failed: the decision is there, the clean-up goes on behind it.
+    """At its deadline, at a timeout, or when another source has failed: the decision is there, the clean-up goes on behind it.
 
     What it raises then is logged, and asyncio has nothing to complain of (the loop's handler is checked).
     """
@@ -394,7 +394,7 @@ def test_nobody_waits_for_a_source_that_cleans_up(
 
         acquirers = Acquirers()
         breaker = CircuitBreaker() if way == "deadline, guarded" else None
-        acquirers.feature("a", timeout_s=SOON if way == "time-out" else None, breaker=breaker)(source)
+        acquirers.feature("a", timeout_s=SOON if way == "timeout" else None, breaker=breaker)(source)
         acquirers.feature("b")(other)
         cascade = Cascade(make_bundle([["a", "b"]], threshold=1.0), acquirers, on_failure="reject")
         decision = await cascade.decide_async(None, deadline_s=WITHIN if "deadline" in way else None)
@@ -694,7 +694,7 @@ def test_a_plain_source_that_raises_after_its_time_out_disturbs_nobody() -> None
 
 
 def test_plain_sources_run_in_the_loops_thread_unless_they_must_not() -> None:
-    """Without a pool, a time-out or a deadline: in this thread. With any of them: in another."""
+    """Without a pool, a timeout or a deadline: in this thread. With any of them: in another."""
     where: list[int] = []
     acquirers = Acquirers()
 

@@ -406,7 +406,7 @@ def test_a_breaker_that_opens_stops_the_calls_that_wait_for_a_thread(way: str) -
 @pytest.mark.parametrize("way", ["plain", "async"])
 @pytest.mark.parametrize("end", ["answers", "raises"])
 def test_a_call_that_was_too_late_counts_once(way: str, end: str) -> None:
-    """A time-out is one failure, whatever the call does when it ends at last: another one would open the breaker."""
+    """A timeout is one failure, whatever the call does when it ends at last: another one would open the breaker."""
     go_on, ended = threading.Event(), threading.Event()
     acquirers = Acquirers()
     breaker = CircuitBreaker(failures=2)

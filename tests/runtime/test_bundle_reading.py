@@ -259,7 +259,7 @@ def test_symbolic_link_to_the_bundle_itself(folder: Path) -> None:
 @pytest.mark.parametrize("which", ["manifest", "model"])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
 def test_not_a_plain_file(folder: Path, which: str, kind: str) -> None:
-    """A folder, a pipe (which would block the reader) or a device in the place of a file is refused."""
+    """A folder, a pipe (which would block the reader) or a device instead of a file is refused."""
     path = folder / "manifest.json" if which == "manifest" else model_file(folder)
     path.unlink()
     if kind == "folder":

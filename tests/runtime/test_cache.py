@@ -103,7 +103,7 @@ def test_what_has_expired_is_not_kept() -> None:
     assert [one() is not None for one in alive] == [False, False, False]
     cache.put("next", None)
     clock.now = 21.5
-    assert cache.counts.size == 1  # its time began anew
+    assert cache.counts.size == 1  # its time began again
 
 
 class Value:

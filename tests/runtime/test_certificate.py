@@ -371,15 +371,16 @@ def test_inspect_shows_a_chosen_certificate(tmp_path: Path, capsys: pytest.Captu
     shown = run_inspect(tmp_path, capsys, CHOSEN)
     assert "error among accepted <= 3.25 % at 95 % confidence" in shown
     assert "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)" in shown
-    assert "hold each by itself, for every candidate" in shown
+    assert "holds on its own, not jointly; they hold for every candidate" in shown
 
 
 def test_inspect_shows_a_joint_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything that was promised, one limit a line, then the bounds that hold each by itself."""
+    """Everything that was promised, one limit a line, then the bounds that hold on their own."""
     lines = run_inspect(tmp_path, capsys, JOINT).splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("certificate"))
     rows = "(fixed-sequence, 412 accepted rows of 500, 7 designs tested of 12)"
     unit = sample_bundle().manifest.cost_unit
+    each = "each of these bounds, and of those per label, holds on its own, not jointly; they hold for every candidate"
     bounds = f"coverage >= 79.3 %, coverage <= 85.2 %, mean cost <= 2.812 {unit}"
     assert lines[start : start + 7] == [
         f"certificate  all of this together at 95 % confidence {rows}:",
@@ -388,7 +389,7 @@ def test_inspect_shows_a_joint_promise(tmp_path: Path, capsys: pytest.CaptureFix
         "             - recall of spam >= 60 %",
         "             - coverage >= 80 %",
         f"             - mean cost <= 2.75 {unit}",
-        f"             {bounds}; these and those per label hold each by itself, for every candidate",
+        f"             {bounds}; {each}",
     ]
 
 
@@ -413,20 +414,20 @@ SCOPE = "scope: no budget, no deadline, no fallback; certify rows"
 SHARED = "all of them together at 90 % confidence, if none was asked for because of what another showed"
 USES: dict[str, tuple[Document, list[str]]] = {
     "not recorded": ({"use": None}, [f"{SCOPE}; whether they had been used before is not recorded"]),
-    "the only one": (use_of(1, 1, 0.95), [f"{SCOPE}, which nothing before had seen"]),
-    "first of two": (use_of(1, 2, 0.9), [f"{SCOPE}, which nothing before had seen", f"use 1 of 2 planned, {SHARED}"]),
-    "second of two": (use_of(2, 2, 0.9), [f"{SCOPE}, which were used before", f"use 2 of 2 planned, {SHARED}"]),
+    "the only one": (use_of(1, 1, 0.95), [f"{SCOPE}, not used before"]),
+    "first of two": (use_of(1, 2, 0.9), [f"{SCOPE}, not used before", f"use 1 of 2 planned, {SHARED}"]),
+    "second of two": (use_of(2, 2, 0.9), [f"{SCOPE}, used before", f"use 2 of 2 planned, {SHARED}"]),
     "second of one": (
         use_of(2, 1, 0.95),
         [
-            f"{SCOPE}, which were used before",
+            f"{SCOPE}, used before",
             "the certify rows had been used 1 time before, 1 use was planned: the confidence is not held; certify with new rows",
         ],
     ),
     "fourth of two": (
         use_of(4, 2, 0.9),
         [
-            f"{SCOPE}, which were used before",
+            f"{SCOPE}, used before",
             (
                 "the certify rows had been used 3 times before, 2 uses were planned: the confidence is not held; "
                 "certify with new rows"
@@ -455,7 +456,7 @@ def test_inspect_shows_that_rows_occur_again(tmp_path: Path, capsys: pytest.Capt
     again = "of which 40 occur again among the rows of the training: keep rows of one origin together"
     assert f"{SCOPE}, {again}" in shown
     assert "at 95 % confidence, which is not held (fixed-sequence" in shown
-    assert "nothing before had seen" not in shown
+    assert "not used before" not in shown
     assert "all of them together" not in shown
 
 

@@ -200,7 +200,7 @@ def test_run_without_a_label_prints_no_accuracy(bundle: Path, tmp_path: Path) ->
     rows = write_csv(tmp_path / "rows.csv", "size,links,reputation,truth\n3,0,0,spam\n")
     assert "accuracy" not in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv").stdout
     assert "accuracy   100.00 %" in run("emsco-run", bundle, rows, "--out", tmp_path / "out.csv", "--label", "truth").stdout
-    assert "label column 'nope' is missing" in run_refused(
+    assert "there is no label column 'nope'" in run_refused(
         1, "emsco-run", bundle, rows, "--out", tmp_path / "o", "--label", "nope"
     )
 
@@ -479,7 +479,7 @@ def test_run_with_files_that_cannot_be_opened(bundle: Path, tmp_path: Path) -> N
     assert f"--out {missing}: the folder {missing.parent} does not exist" in run_refused(
         1, "emsco-run", bundle, rows, "--out", missing
     )
-    assert "--out : expected a file, its name is empty" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
+    assert "--out: expected a file name, got ''" in run_refused(1, "emsco-run", bundle, rows, "--out", "")
     assert "is a folder" in run_refused(1, "emsco-run", bundle, rows, "--out", tmp_path)
 
 
@@ -495,7 +495,7 @@ def test_run_takes_the_rows_of_a_split(bundle: Path, tmp_path: Path) -> None:
     assert "there is no split 'dev'; it has test, train" in run_refused(1, *common, "--split", "dev")
     assert "--run and --split go together" in run_refused(2, *common)
     write_csv(splits, "row,split\n1,test\n9,test\n")
-    assert "the split names 2 rows, the file has 1 of them" in run_refused(1, *common, "--split", "test")
+    assert "the split has 2 rows, and the file only 1 of them" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,split\nx,test\n")
     assert "expected a row number, got 'x'" in run_refused(1, *common, "--split", "test")
     write_csv(splits, "row,part\n1,test\n")

@@ -41,12 +41,12 @@ def flip_bit(content: bytes, at: int, rng: random.Random) -> bytes:
 
 
 def change_byte(content: bytes, at: int, rng: random.Random) -> bytes:
-    """Put any byte in the place of one."""
+    """Replace one byte with any other."""
     return content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
 
 
 def change_letter(content: bytes, at: int, rng: random.Random) -> bytes:
-    """Put a character that is likely to stay valid JSON in the place of one."""
+    """Replace one character with another that is likely to stay valid JSON."""
     return content[:at] + rng.choice([b" ", b"\n", b"0", b"1", b"9", b"a", b"e", b".", b"-", b'"']) + content[at + 1 :]
 
 

@@ -559,7 +559,7 @@ def test_a_truth_that_is_no_label(caplog: pytest.LogCaptureFixture) -> None:
     assert monitor._detector.streams[1].totals == [0, 3]
     lines = [record.getMessage() for record in caplog.records if "no label of the bundle" in record.getMessage()]
     assert len(lines) == 1
-    assert lines[0].startswith("truth 'Spam' is no label of the bundle, which has ham, spam: it counts as wrong")
+    assert lines[0].startswith("truth 'Spam' is not a label of the bundle, which has ham, spam: it counts as wrong")
 
 
 def test_labels_out_of_a_table() -> None:

@@ -261,7 +261,7 @@ def filled_cache(source: Source, item: Mapping[str, Any] | None) -> AcquirerCach
 
 
 def drive(cascade_plan: Any, scorer: Scorer, serving: Sequence[Source], item: Any, steps: Any, calls_before_deadline: int) -> Any:
-    """Pump a walk with made-up outcomes: time-outs and cached values included, without waiting for any."""
+    """Pump a walk with made-up outcomes: timeouts and cached values included, without waiting for any."""
     by_names = {source.names: source for source in serving}
     calls: list[tuple[str, ...]] = []
     reply: Any = None
@@ -299,7 +299,7 @@ def drive(cascade_plan: Any, scorer: Scorer, serving: Sequence[Source], item: An
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_walk_under_random_faults(data: st.DataObject) -> None:
-    """Exceptions, time-outs, bad values, missing keys, cached values, deadlines, budgets, policies, known values: all agree."""
+    """Exceptions, timeouts, bad values, missing keys, cached values, deadlines, budgets, policies, known values: all agree."""
     bundle = data.draw(bundles(mixed=True))
     names = [feature.name for feature in bundle.manifest.features]
     serving = data.draw(sources(names, BEHAVIOURS))

@@ -97,7 +97,7 @@ WAYS = ["threads", "many, pool", "many, async", "many, async pool"]
 
 
 def decide_all(way: str, source: Source, cache: WatchedCache, **options: Any) -> list[Any]:
-    """Decide fifty items of one key at the same time; a failure that is raised stands in the place of its decision."""
+    """Decide fifty items of one key at the same time; a failure that is raised stands instead of its decision."""
     function = source.async_source if way == "many, async" else source.plain
     cascade = cascade_of(function, cache, pool=AcquirerPool(4) if "pool" in way else None, **options)
     if way == "threads":
@@ -274,7 +274,7 @@ def test_a_follower_waits_no_longer_than_until_its_deadline(way: str) -> None:
 
 @pytest.mark.parametrize("way", ["decide", "async"])
 def test_a_follower_is_served_or_timed_out_while_its_leader_looks_elsewhere(way: str) -> None:
-    """A leader is held up by another call of its stage: a follower gets the answer when it comes, or its own time-out."""
+    """A leader is held up by another call of its stage: a follower gets the answer when it comes, or its own timeout."""
     for hangs in (False, True):
         cache, slow, source = WatchedCache(), HangingSource(), HangingSource(0.1)
         if not hangs:

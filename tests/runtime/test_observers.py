@@ -463,7 +463,7 @@ def test_calls_of_batch_acquirers() -> None:
 
 
 def test_calls_of_async_acquirers() -> None:
-    """Async functions are timed until their end; they may return, raise, or be cancelled by a time-out."""
+    """Async functions are timed until their end; they may return, raise, or be cancelled by a timeout."""
     watcher, took = RecordingObserver(), []
     acquirers = Acquirers()
 
@@ -504,7 +504,7 @@ def test_an_async_error_is_reported() -> None:
 
 
 def test_an_abandoned_call_is_reported_when_it_ends() -> None:
-    """A plain function that exceeds its time-out is reported with its real time, after the decision."""
+    """A plain function that exceeds its timeout is reported with its real time, after the decision."""
     watcher, took, go, ended = RecordingObserver(), [], threading.Event(), threading.Event()
 
     class Late(RecordingObserver):

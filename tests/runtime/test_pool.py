@@ -287,7 +287,7 @@ def test_a_call_runs_its_function_once() -> None:
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="nobody's")
 
 
-@pytest.mark.parametrize("way", ["time-out", "deadline", "pool", "many", "batch", "async", "async deadline"])
+@pytest.mark.parametrize("way", ["timeout", "deadline", "pool", "many", "batch", "async", "async deadline"])
 def test_context_variables_follow_into_the_threads(way: str) -> None:
     """Tracing and logging know whose call it is: a source in a thread sees the caller's context, whatever sent it there."""
     seen: list[tuple[str, bool]] = []
@@ -299,7 +299,7 @@ def test_context_variables_follow_into_the_threads(way: str) -> None:
         return [0.1] * len(item) if way == "batch" else 0.1
 
     acquirers = Acquirers()
-    timeout_s = 600.0 if way in ("time-out", "batch", "async") else None
+    timeout_s = 600.0 if way in ("timeout", "batch", "async") else None
     (acquirers.batch if way == "batch" else acquirers.feature)("a", timeout_s=timeout_s)(source)
     pool = AcquirerPool(2) if way in ("pool", "many") else None
     cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)

@@ -131,7 +131,7 @@ def test_a_foreign_folder_is_refused(tmp_path: Path, force: bool) -> None:
 def test_an_existing_bundle_needs_force(folder: Path) -> None:
     """Without force the old bundle stays, and the message says how to replace it."""
     before = contents(folder)
-    with pytest.raises(BundleError, match=r"there is a bundle already. Use force to replace it"):
+    with pytest.raises(BundleError, match=r"a bundle already exists here. Use force to replace it"):
         write_bundle(folder, NEW.manifest, NEW.models)
     assert contents(folder) == before
     replace(folder)

@@ -80,7 +80,7 @@ def test_a_source_that_stays_down_is_one_failure(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_time_out_is_around_all_attempts(way: str) -> None:
-    """A source that would be asked without end: the time-out ends the wait; a coroutine asks no more, a thread for a while."""
+    """A source that would be asked without end: the timeout ends the wait; a coroutine asks no more, a thread for a while."""
     source = Flaky(float("inf"))
     forever = {"attempts": None, "timeout": 0.5, "wait_initial": 0.01, "wait_max": 0.01, "wait_jitter": 0.0}
     cascade, _ = retrying_acquirers(source, way, forever, timeout_s=0.1)

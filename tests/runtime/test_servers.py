@@ -271,7 +271,7 @@ def end_one(server: Server, worker: int) -> Load:
 
 
 def replace_bundle(server: Server, folder: Path, workers: int) -> Load:
-    """Put a new bundle in the place of the old one, and have items decided until every worker has taken it up by itself."""
+    """Replace the old bundle with a new one, and have items decided until every worker has taken it up by itself."""
     write_bundle(folder / "bundle", NEW.manifest, NEW.models, force=True)
     load = ask_all_workers(server, workers, NEW)
     wait_until(lambda: bundles_shown(server.scrape()[1]) == {NEW.manifest.id}, "the metrics show the new bundle alone")

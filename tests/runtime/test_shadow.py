@@ -134,7 +134,7 @@ def test_async_sources_are_not_called_by_a_shadow() -> None:
 
 
 def test_a_shadow_trips_no_breaker_and_fills_no_cache() -> None:
-    """Guards of a shared registry are the cascade's: failures and values of the shadow leave them alone; its time-out holds."""
+    """Guards of a shared registry are the cascade's: failures and values of the shadow leave them alone; its timeout holds."""
     breaker, cache = CircuitBreaker(failures=1), AcquirerCache(key=str, ttl_s=60.0)
     source = HangingSource()
     acquirers = RecordingAcquirers("size")
@@ -277,7 +277,7 @@ def test_a_shadow_that_hangs_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_comparisons_that_wait_for_a_source_run_one_after_the_other() -> None:
-    """Sources with a time-out are waited for: still one comparison at a time, in order, and `drain` waits for the last."""
+    """Sources with a timeout are waited for: still one comparison at a time, in order, and `drain` waits for the last."""
     running = most = 0
     order: list[int] = []
     own = RecordingAcquirers("size")

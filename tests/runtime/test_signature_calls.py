@@ -67,7 +67,7 @@ class Config:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a bundle next to two keys, with the stand-in in place of the library."""
+    """Return a bundle next to two keys, with the stand-in instead of the library."""
     room = SimpleNamespace(Config=Config)
     stand_in: Any = SimpleNamespace(hashing=room, signing=room, verifying=room)
     monkeypatch.setitem(sys.modules, "model_signing", stand_in)

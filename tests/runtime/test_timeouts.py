@@ -1,4 +1,4 @@
-"""Time-outs and deadlines in plain code: sources that hang, exact bills, what is abandoned, refused, recovered."""
+"""Timeouts and deadlines in plain code: sources that hang, exact bills, what is abandoned, refused, recovered."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_source_that_hangs_is_timed_out(source: HangingSource, way: str, polic
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_a_source_that_answers_in_time_is_as_without_a_timeout(way: str) -> None:
-    """A time-out that is not reached changes nothing."""
+    """A timeout that is not reached changes nothing."""
     cascade, _ = sample(lambda item: item["links"], LONG)
     plain = Cascade(sample_bundle()).decide(UNCLEAR)
     found = decide(cascade, way, UNCLEAR)
@@ -131,7 +131,7 @@ def test_system_exit_in_a_thread_is_raised_in_the_caller() -> None:
 
 
 def test_a_time_out_counts_from_the_moment_the_call_begins(source: HangingSource) -> None:
-    """A call that waits longer than its time-out for a thread is not late; with a deadline it is taken back unbegun."""
+    """A call that waits longer than its timeout for a thread is not late; with a deadline it is taken back unbegun."""
     pool = AcquirerPool(1)
     busy = pool.submit(source, None)
     wait_until(lambda: source.entered, "the only thread is busy")
@@ -150,7 +150,7 @@ def test_a_time_out_counts_from_the_moment_the_call_begins(source: HangingSource
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(cascade.decide(UNCLEAR, known={"size": 0.0})))
     thread.start()
-    time.sleep(0.6)  # longer than the time-out
+    time.sleep(0.6)  # longer than the timeout
     assert not answered.is_set()
     source.release_event.set()
     thread.join(60)
@@ -194,7 +194,7 @@ def decide_within(cascade: Any, way: str, item: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
 def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: HangingSource, way: str, policy: Any) -> None:
-    """A source without a time-out of its own hangs: rejected at the deadline, the stage begun is charged, no fallback is used."""
+    """A source without a timeout of its own hangs: rejected at the deadline, the stage begun is charged, no fallback is used."""
     cascade, acquirers = sample(source, on_failure=policy)
     decision = decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN)
     assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 1, 3.0)
@@ -280,7 +280,7 @@ def test_calls_that_wait_for_a_thread_at_the_deadline_never_begin(
     cascade = Cascade(make_bundle([["a"]]), acquirers, pool=pool)
     end = time.perf_counter() + WITHIN
     # In async code the deadline of each item counts from its own start: here all have the same.
-    monkeypatch.setattr(runner, "deadline_from", lambda _: end)
+    monkeypatch.setattr(runner, "compute_deadline", lambda _: end)
     if way == "many":
         decisions = cascade.decide_many(range(100), deadline_s=WITHIN)
     else:
@@ -311,7 +311,7 @@ def test_calls_that_wait_for_a_thread_at_a_failure_do_not_begin(source: HangingS
 
 
 def test_a_batch_source_that_hangs(source: HangingSource) -> None:
-    """Its time-out is for the whole call: every item fails by the policy, once; at a deadline all are rejected for it."""
+    """Its timeout is for the whole call: every item fails by the policy, once; at a deadline all are rejected for it."""
     acquirers = Acquirers()
     acquirers.batch("a", timeout_s=SOON)(lambda items: [source(items)] * len(items))
     cascade = Cascade(make_bundle([["a"]]), acquirers, on_failure="reject")
@@ -450,7 +450,7 @@ def test_calls_that_wait_for_a_thread_are_refused_at_the_limit(source: HangingSo
         decisions = asyncio.run(cascade.decide_many_async(range(60), concurrency=60))
     kinds = Counter(one.errors[0].kind for one in decisions)
     timed_out = kinds["timeout"]
-    # Of two threads, one may begin another call between the first time-out and the second.
+    # Of two threads, one may begin another call between the first timeout and the second.
     assert 2 <= timed_out <= 1 + threads
     assert kinds == {"timeout": timed_out, "refused": 60 - timed_out}
     assert pool.counts.abandoned == timed_out
@@ -469,7 +469,7 @@ def registry(source: HangingSource, breaker: CircuitBreaker) -> Acquirers:
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_time_outs_open_a_breaker(source: HangingSource, way: str) -> None:
-    """Two time-outs in a row: the third item is not sent to the source."""
+    """Two timeouts in a row: the third item is not sent to the source."""
     breaker = CircuitBreaker(failures=2)
     cascade = Cascade(sample_bundle(), registry(source, breaker), on_failure="reject")
     assert [decide(cascade, way, {}).errors[0].kind for _ in range(3)] == ["timeout", "timeout", "breaker_open"]
@@ -589,7 +589,7 @@ def text(item: Any) -> str:
 
 
 def test_a_cascade_with_all_of_it_can_be_pickled() -> None:
-    """Pool, breaker, cache and time-out travel as settings; a breaker shared by two acquirers stays shared."""
+    """Pool, breaker, cache and timeout travel as settings; a breaker shared by two acquirers stays shared."""
     breaker = CircuitBreaker(failures=1)
     acquirers = Acquirers()
     acquirers.feature("size", timeout_s=LONG, breaker=breaker, cache=AcquirerCache(key=text, ttl_s=60.0))(number)

@@ -54,7 +54,7 @@ def test_copies_borrow_from_ham_and_are_still_readable() -> None:
     assert sum(bool(mail.page.hidden.strip()) for mail in mails) > 0
 
 
-def test_nothing_is_learnt_from_a_copy_and_it_sees_the_stores_of_its_original(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_a_copy_and_it_sees_the_stores_of_its_original(tmp_path: Path) -> None:
     """Stores and rows of the mail are the same with and without copies; a copy that changes nothing has its original's row."""
     splits: list[SplitName] = ["train" if place in PLACES else "test" for place in range(80)]
     families = list(range(80))

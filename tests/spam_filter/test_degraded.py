@@ -21,7 +21,7 @@ def verdicts(model: Model, messages: list[bytes]) -> list[Verdict]:
 
 
 def test_no_spam_is_ham_by_a_fallback_and_every_message_tells(trained: TrainedModel) -> None:
-    """A store that fails every look-up: spam is never stamped ham by fallbacks; they are named in a header."""
+    """A store that fails every lookup: spam is never stamped ham by fallbacks; they are named in a header."""
     sample = list(generate(80, seed=77))
     spam = [one.raw for one in sample if one.label == "spam"]
     with Model.open(trained.folder) as model:
@@ -32,6 +32,6 @@ def test_no_spam_is_ham_by_a_fallback_and_every_message_tells(trained: TrainedMo
     assert not any(verdict.degraded or b"X-Emsco-Degraded" in mark_message(b"", verdict).content for verdict in healthy)
     assert any(verdict.degraded for verdict in broken)
     for verdict in broken:
-        # A training may find a stage without look-ups: what that one decides is no fallback's work.
+        # A training may find a stage without lookups: what that one decides is no fallback's work.
         assert verdict.status in ("spam", "unsure") or not verdict.degraded
         assert (DEGRADED in mark_message(b"", verdict).content) == verdict.degraded

@@ -27,7 +27,7 @@ CONTENT = (
     + b"long" * 50_000
     + b"\r\n"
 )
-PARCEL = OutgoingMessage(CONTENT, "a@example.org", ("b@example.org",))
+MESSAGE = OutgoingMessage(CONTENT, "a@example.org", ("b@example.org",))
 
 
 ENVELOPE = b"Return-Path: <a@example.org>\r\nDelivered-To: b@example.org\r\n"
@@ -45,7 +45,7 @@ def next_hop_for(hop: FakeNextHop, timeout_s: float = 10.0) -> NextHop:
 
 def test_maildir_holds_the_very_bytes_and_no_rest(tmp_path: Path) -> None:
     """What was handed in is in new/ after its envelope, byte by byte; tmp/ is empty; only its owner may read it."""
-    receipt = Mailboxes(tmp_path / "mail", "host").deliver(PARCEL)
+    receipt = Mailboxes(tmp_path / "mail", "host").deliver(MESSAGE)
     assert (receipt.outcome, receipt.reply[:3]) == ("delivered", "250")
     assert stored(tmp_path / "mail") == [ENVELOPE + CONTENT]
     assert not list((tmp_path / "mail" / "tmp").iterdir())
@@ -68,7 +68,7 @@ def test_maildir_syncs_the_file_before_and_the_folder_after_the_rename(tmp_path:
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", renamed)
-    maildir.deliver(PARCEL)
+    maildir.deliver(MESSAGE)
     assert order == ["sync tmp", "rename", f"sync {tmp_path.name}"]
 
 
@@ -79,7 +79,7 @@ def test_maildir_writes_all_of_a_message_however_little_the_system_takes_at_once
     write = os.write
     monkeypatch.setattr(os, "writev", lambda descriptor, pieces: write(descriptor, pieces[0][:5]))
     monkeypatch.setattr(os, "write", lambda descriptor, rest: write(descriptor, rest[:7]))
-    assert Mailboxes(tmp_path / "mail", "host").deliver(PARCEL).outcome == "delivered"
+    assert Mailboxes(tmp_path / "mail", "host").deliver(MESSAGE).outcome == "delivered"
     assert stored(tmp_path / "mail") == [ENVELOPE + CONTENT]
 
 
@@ -92,7 +92,7 @@ def test_maildir_that_fails_defers_and_leaves_nothing(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left\r\non device")
 
     monkeypatch.setattr(os, step, full)
-    receipt = maildir.deliver(PARCEL)
+    receipt = maildir.deliver(MESSAGE)
     assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: No space left on device")
     assert not list((tmp_path / "tmp").iterdir())
     assert not list((tmp_path / "new").iterdir())
@@ -119,8 +119,8 @@ def test_maildir_names_are_unique_across_threads(tmp_path: Path) -> None:
 def test_each_recipient_has_a_file_with_the_envelope(tmp_path: Path) -> None:
     """A thousand recipients are a thousand files in one Maildir, each under its own name; one that is named twice has one."""
     recipients = tuple(f"user{number}@example.org" for number in range(1000))
-    parcel = OutgoingMessage(b"Subject: x\r\n\r\n", "jürgen@example.org", (*recipients, recipients[0]), utf8=True)
-    assert Mailboxes(tmp_path, "host").deliver(parcel).outcome == "delivered"
+    message = OutgoingMessage(b"Subject: x\r\n\r\n", "jürgen@example.org", (*recipients, recipients[0]), utf8=True)
+    assert Mailboxes(tmp_path, "host").deliver(message).outcome == "delivered"
     head = "Return-Path: <jürgen@example.org>\r\nDelivered-To: {}\r\nSubject: x\r\n\r\n"
     assert sorted(stored(tmp_path)) == sorted(head.format(recipient).encode() for recipient in recipients)
 
@@ -144,11 +144,11 @@ def test_each_recipient_may_have_a_maildir(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["{domain}/{user}", "all"])
 def test_a_maildir_that_was_removed_is_made_again(tmp_path: Path, path: str) -> None:
     """A mailbox that is deleted and wanted again needs no restart of the service."""
-    mailboxes, parcel = Mailboxes(tmp_path / path, "host"), OutgoingMessage(b"Subject: x\r\n\r\n", "", ("ann@x.org",))
-    assert mailboxes.deliver(parcel).outcome == "delivered"
+    mailboxes, message = Mailboxes(tmp_path / path, "host"), OutgoingMessage(b"Subject: x\r\n\r\n", "", ("ann@x.org",))
+    assert mailboxes.deliver(message).outcome == "delivered"
     for folder in tmp_path.iterdir():
         shutil.rmtree(folder)
-    assert mailboxes.deliver(parcel).outcome == "delivered"
+    assert mailboxes.deliver(message).outcome == "delivered"
     assert len(list(tmp_path.rglob("new/*"))) == 1
 
 
@@ -159,19 +159,19 @@ def test_no_maildir_is_made_below_an_empty_mount_point(tmp_path: Path, monkeypat
     mounts = {Path("/"), volume}
     monkeypatch.setattr(Path, "is_mount", lambda one: one in mounts)
     mailboxes = Mailboxes(volume / path, "host")
-    parcels = [OutgoingMessage(b"Subject: x\r\n\r\n", "", (recipient,)) for recipient in ("ann@x.org", "bob@x.org")]
-    assert mailboxes.deliver(parcels[0]).outcome == "delivered"
+    messages = [OutgoingMessage(b"Subject: x\r\n\r\n", "", (recipient,)) for recipient in ("ann@x.org", "bob@x.org")]
+    assert mailboxes.deliver(messages[0]).outcome == "delivered"
     mounts.remove(volume)
     volume.rename(tmp_path / "unmounted")
     volume.mkdir()
-    for parcel in parcels:
-        receipt = mailboxes.deliver(parcel)
+    for message in messages:
+        receipt = mailboxes.deliver(message)
         assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: the volume of the mail is not mounted")
     assert not list(volume.iterdir())
     volume.rmdir()
     (tmp_path / "unmounted").rename(volume)
     mounts.add(volume)
-    assert [mailboxes.deliver(parcel).outcome for parcel in parcels] == ["delivered", "delivered"]
+    assert [mailboxes.deliver(message).outcome for message in messages] == ["delivered", "delivered"]
     assert len(list(volume.rglob("new/*"))) == 3
 
 
@@ -193,13 +193,13 @@ def test_a_maildir_that_was_removed_makes_no_other_forgotten(tmp_path: Path, mon
 
 def test_a_maildir_without_its_new_is_mended_at_the_next_attempt(tmp_path: Path) -> None:
     """The sender keeps the message once, and no half of it stays behind."""
-    mailboxes, parcel = Mailboxes(tmp_path / "{user}", "host"), OutgoingMessage(b"", "", ("ann@x.org", "bob@x.org"))
-    mailboxes.deliver(parcel)
+    mailboxes, message = Mailboxes(tmp_path / "{user}", "host"), OutgoingMessage(b"", "", ("ann@x.org", "bob@x.org"))
+    mailboxes.deliver(message)
     shutil.rmtree(tmp_path / "bob" / "new")
-    receipt = mailboxes.deliver(parcel)
+    receipt = mailboxes.deliver(message)
     assert (receipt.outcome, receipt.reply) == ("deferred", "452 4.3.1 not stored: No such file or directory")
     assert not list(tmp_path.rglob("tmp/*"))
-    assert mailboxes.deliver(parcel).outcome == "delivered"
+    assert mailboxes.deliver(message).outcome == "delivered"
     assert len(stored(tmp_path / "bob")) == 1
 
 
@@ -253,7 +253,7 @@ def test_maildir_sweeps_what_a_crash_left_long_ago(tmp_path: Path) -> None:
 def test_the_next_hop_gets_the_very_bytes(extensions: tuple[str, ...]) -> None:
     """Dots, bare line ends, bytes that are not text and a very long line arrive as they were, with DATA and with BDAT."""
     with FakeNextHop(*extensions) as hop:
-        receipt = next_hop_for(hop).deliver(PARCEL)
+        receipt = next_hop_for(hop).deliver(MESSAGE)
         assert (receipt.outcome, receipt.reply) == ("delivered", "250 2.0.0 passed on: taken")
         assert hop.messages == [CONTENT]
         assert ("DATA" in hop.commands) == (not extensions)
@@ -287,7 +287,7 @@ def test_the_next_hop_is_told_what_it_knows_and_no_more() -> None:
 def test_what_the_next_hop_says_is_passed_on(word: str, answer: str, outcome: str, reply: str) -> None:
     """A 5xx is the sender's to know, a 4xx too; 421 becomes 451, since it is not we who hang up; silence is a 4xx."""
     with FakeNextHop(answers={word: answer}) as hop:
-        receipt = next_hop_for(hop).deliver(PARCEL)
+        receipt = next_hop_for(hop).deliver(MESSAGE)
         assert (receipt.outcome, receipt.reply) == (outcome, reply)
         assert not hop.messages
 
@@ -296,25 +296,25 @@ def test_what_the_next_hop_says_is_passed_on(word: str, answer: str, outcome: st
 def test_a_next_hop_in_trouble_never_makes_us_refuse(answer: str) -> None:
     """A server that does not even greet says nothing about the message: the sender keeps it."""
     with FakeNextHop(answers={"connect": answer}) as hop:
-        receipt = next_hop_for(hop).deliver(PARCEL)
+        receipt = next_hop_for(hop).deliver(MESSAGE)
     assert (receipt.outcome, receipt.reply[:3]) == ("deferred", "451")
 
 
 def test_a_next_hop_that_is_away_or_silent_defers() -> None:
     """Nobody listens, or somebody listens and says nothing: 451 either way."""
-    away = NextHop(Endpoint(HOST, free_port()), "filter.example", 5.0).deliver(PARCEL)
+    away = NextHop(Endpoint(HOST, free_port()), "filter.example", 5.0).deliver(MESSAGE)
     assert (away.outcome, away.reply) == ("deferred", "451 4.4.1 the next hop does not answer: ConnectionRefusedError")
     silent = FakeNextHop()
     with silent:
         silent._answer = lambda *_: True  # type: ignore[method-assign]
-        receipt = next_hop_for(silent, 0.2).deliver(PARCEL)
+        receipt = next_hop_for(silent, 0.2).deliver(MESSAGE)
     assert (receipt.outcome, receipt.reply) == ("deferred", "451 4.4.1 the next hop does not answer: SMTPServerDisconnected")
 
 
 def test_a_goodbye_that_fails_does_not_undo_a_delivery() -> None:
     """The message was taken; that the hop hangs up without a word afterwards must not make the sender send it again."""
     with FakeNextHop(answers={"QUIT": ""}) as hop:
-        assert next_hop_for(hop).deliver(PARCEL).outcome == "delivered"
+        assert next_hop_for(hop).deliver(MESSAGE).outcome == "delivered"
 
 
 def test_smtputf8_that_the_next_hop_cannot_take_is_refused() -> None:
@@ -327,14 +327,14 @@ def test_smtputf8_that_the_next_hop_cannot_take_is_refused() -> None:
 
 def test_a_message_with_a_false_end_is_smuggled_nowhere() -> None:
     """A lone dot between bare line ends goes on where its length is announced, and is refused where it could end the message."""
-    parcel = OutgoingMessage(b"a\n.\r\nMAIL FROM:<evil>\r\n", "a@example.org", ("b@example.org",))
+    message = OutgoingMessage(b"a\n.\r\nMAIL FROM:<evil>\r\n", "a@example.org", ("b@example.org",))
     with FakeNextHop() as hop:
-        receipt = next_hop_for(hop).deliver(parcel)
+        receipt = next_hop_for(hop).deliver(message)
         assert (receipt.outcome, receipt.reply[:9]) == ("refused", "554 5.6.0")
         assert not hop.messages
     with FakeNextHop("CHUNKING") as hop:
-        assert next_hop_for(hop).deliver(parcel).outcome == "delivered"
-        assert hop.messages == [parcel.content]
+        assert next_hop_for(hop).deliver(message).outcome == "delivered"
+        assert hop.messages == [message.content]
 
 
 @given(

@@ -118,7 +118,7 @@ SPF_CASES = [
 
 @pytest.mark.parametrize(("sender", "address", "result"), SPF_CASES)
 def test_spf_from_a_zone_file(tmp_path: Path, sender: str, address: str, result: str) -> None:
-    """The results of RFC 7208, with includes, MX records, aliases, loops, and too many look-ups without a result."""
+    """The results of RFC 7208, with includes, MX records, aliases, loops, and too many lookups without a result."""
     assert run(check_spf(Origin(address, "helo.example", sender), zone_file(tmp_path))) == result
 
 
@@ -216,7 +216,7 @@ def test_a_reputation_counts_only_for_an_authenticated_sender(tmp_path: Path) ->
 
 
 def test_every_look_up_is_guarded(tmp_path: Path) -> None:
-    """Async, with a time-out, a breaker of its own and the bundle's fallback; what depends on the client is cached by it."""
+    """Async, with a timeout, a breaker of its own and the bundle's fallback; what depends on the client is cached by it."""
     train_stores(tmp_path / "stores", [(mail(), "ham"), (mail("x@evil.example"), "spam")])
     with Stores.open(tmp_path / "stores") as stores:
         entries = lookup_acquirers(zone_file(tmp_path), LookupSettings(timeout_s=0.7), stores).entries
@@ -312,8 +312,10 @@ def test_lists_know_addresses_and_domains(tmp_path: Path) -> None:
 
 
 @needs_nsd
-@pytest.mark.parametrize(("zone", "reason"), [("all.example", "lists what no list may"), ("gone.example", "its test entry")])
-def test_a_list_that_lies_is_not_believed(server: NameServer, zone: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("zone", "reason"), [("all.example", "lists the entry that no list may"), ("gone.example", "its test entry")]
+)
+def test_a_list_with_wrong_test_entries_is_not_used(server: NameServer, zone: str, reason: str) -> None:
     """One that lists everything, or nothing at all, fails before it is asked for anybody."""
     with pytest.raises(LookupFailed, match=reason):
         run(BlockList(zone, "addresses", open_resolver(server.where, timeout_s=5)).is_listed(address_name("192.0.2.1")))
@@ -431,7 +433,7 @@ def test_a_domain_with_broken_servers_is_not_authenticated_and_no_failure(proxy:
 
 @needs_nsd
 def test_a_dead_resolver_is_a_failure_of_everything(proxy: Proxy) -> None:
-    """SPF, DMARC, and lists: no look-up has a value."""
+    """SPF, DMARC, and lists: no lookup has a value."""
 
     async def ask() -> list[object]:
         evidence = Evidence(open_resolver(proxy.where, timeout_s=0.2), LookupSettings(("bl.example",), ("dom.example",), 0.4))

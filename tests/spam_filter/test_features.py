@@ -28,7 +28,7 @@ COLLECTED = (
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
-    """Return stores that were learnt from 80 synthetic messages."""
+    """Return stores that were learned from 80 synthetic messages."""
     path = tmp_path_factory.mktemp("stores") / "stores.sqlite"
     train_stores(path, [(Mail.parse(one.raw), one.label) for one in generate(80, seed=2)])
     return Stores.open(path)

@@ -34,7 +34,7 @@ from tests.spam_filter.dns_server import HOST, NSD, NameServer, Proxy, nsd
 from tests.spam_filter.service_under_test import Running
 
 needs_nsd = pytest.mark.skipif(NSD is None, reason="nsd is not installed (Debian: apt-get install nsd)")
-# Nothing of the text and little of the header: so that look-ups are what is left.
+# Nothing of the text and little of the header: so that lookups are what is left.
 _KEPT = ("subject_length", "subject_entropy", "subject_digits")
 
 
@@ -52,7 +52,7 @@ def zone(corpus: list[LabelledMail]) -> str:
 
 @pytest.fixture(scope="module")
 def model_folder(corpus: list[LabelledMail], zone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a model that was trained with look-ups in the zone file; it needs them for most messages."""
+    """Return a model that was trained with lookups in the zone file; it needs them for most messages."""
     folder = tmp_path_factory.mktemp("lookups")
     (folder / "zone").write_text(zone)
     plan = LookupPlan(str(folder / "zone"), (CLIENT_LIST,), (DOMAIN_LIST,), timeout_s=2.0)
@@ -92,7 +92,7 @@ def verdicts(model: Model, mails: list[LabelledMail], deadline_s: float = 30.0) 
 def test_a_name_server_and_the_zone_file_give_the_same_verdicts(
     corpus: list[LabelledMail], model_folder: Path, server: NameServer
 ) -> None:
-    """The model is served with a real name server as it was trained; look-ups are part of its bill; nothing is degraded."""
+    """The model is served with a real name server as it was trained; lookups are part of its bill; nothing is degraded."""
     with Model.open(model_folder, dns=str(model_folder.parent / "zone")) as model:
         from_file = verdicts(model, corpus[:60])
         assert asks_network(model)
@@ -122,7 +122,7 @@ def test_the_cascade_asks_less_than_everything(corpus: list[LabelledMail], model
 
 
 def test_a_silent_name_server_delays_no_message_beyond_its_deadline(corpus: list[LabelledMail], model_folder: Path) -> None:
-    """All get a verdict; none of those that needed a look-up is ham."""
+    """All get a verdict; none of those that needed a lookup is ham."""
     figures = decide_without_answers(model_folder, [one.raw for one in corpus[:30]], deadline_s=30.0)
     assert len(figures.verdicts) == 30
     assert any(one.degraded for one in figures.verdicts)
@@ -168,20 +168,20 @@ def test_a_dead_resolver_is_told_and_makes_no_ham(corpus: list[LabelledMail], mo
     assert asked
     assert {one.failed_sources for one in asked} == {("dns",)}
     assert {one.status for one in asked} <= {"spam", "unsure"}
-    # What needed no look-up is decided as ever.
+    # What needed no lookup is decided as ever.
     assert all(one == other for one, other in zip(dead, alive, strict=True) if not one.degraded)
 
 
 @needs_nsd
 def test_no_message_waits_longer_than_its_deadline(corpus: list[LabelledMail], model_folder: Path, server: NameServer) -> None:
-    """A resolver that answers after a minute: every verdict is there at the deadline, though none of its look-ups is."""
+    """A resolver that answers after a minute: every verdict is there at the deadline, though none of its lookups is."""
 
     async def ask(model: Model) -> list[Verdict]:
         pool = VerdictPool(model, 0.3, 4)
         envelope = Envelope("a@nowhere.example", ("b@example.org",), "203.0.120.9")
         started = time.monotonic()
         found = await asyncio.gather(*(pool.verdict(str(place), one.raw, envelope) for place, one in enumerate(corpus[:20])))
-        # Long before an answer comes: no look-up was waited for.
+        # Long before an answer comes: no lookup was waited for.
         assert time.monotonic() - started < 30
         return list(found)
 
@@ -197,7 +197,7 @@ def test_no_message_waits_longer_than_its_deadline(corpus: list[LabelledMail], m
 def test_the_service_delivers_everything_with_a_dead_resolver(
     corpus: list[LabelledMail], model_folder: Path, server: NameServer, tmp_path: Path
 ) -> None:
-    """Every message answered 250 is in the Maildir, marked; those that needed a look-up say so, and none of these is ham."""
+    """Every message answered 250 is in the Maildir, marked; those that needed a lookup say so, and none of these is ham."""
     arguments = ("--model", str(model_folder), "--maildir", str(tmp_path / "box"), "--deadline-s", "5")
     with (
         Proxy(server.port) as proxy,

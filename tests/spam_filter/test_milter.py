@@ -1,4 +1,4 @@
-"""The milter: by a conversation of our own, by Debian's miltertest, and inside of a real Postfix."""
+"""The milter: by a conversation of our own, by Debian's miltertest, and inside a real Postfix."""
 
 from __future__ import annotations
 

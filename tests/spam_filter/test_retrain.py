@@ -20,7 +20,7 @@ from spam_filter.training import retraining
 from spam_filter.training.corpus import LabelledMail, read_corpus
 from spam_filter.training.lookups import LookupPlan
 from spam_filter.training.pipeline import Division, TrainedModel, TrainingSettings
-from spam_filter.training.retraining import find_objection
+from spam_filter.training.retraining import find_regression
 from spam_filter.training.seen_mail import hash_message, read_seen
 
 from emsco_runtime.model_folder import MODEL_FILE
@@ -47,7 +47,7 @@ def counts(right: int, wrong_ham: int, wrong_spam: int, unsure: int) -> Evaluati
 )
 def test_a_new_model_must_not_be_worse(old: Evaluation, new: Evaluation, objection: str) -> None:
     """More errors, more lost ham, or much less decided keeps the old one."""
-    found = find_objection(old, new)
+    found = find_regression(old, new)
     assert bool(found) == bool(objection)
     if objection:
         assert re.search(objection, found)
@@ -148,23 +148,23 @@ def test_the_first_folder_must_have_both_kinds_of_mail(
 ) -> None:
     """A corpus without its ham is an error, though what people moved has some; what they moved may lack a kind, which is told."""
     monkeypatch.setattr(retraining, "retrain_model", lambda *_arguments, **_options: retraining.Retraining("not tried"))
-    mail, learnt = write_folders(tmp_path / "mail", spam=3, ham=0), write_folders(tmp_path / "learnt", spam=0, ham=2)
+    mail, learned = write_folders(tmp_path / "mail", spam=3, ham=0), write_folders(tmp_path / "learned", spam=0, ham=2)
     if labels == "file":
         (mail / "labels.csv").write_text("file,label\nspam/0,spam\n", encoding="utf-8")
-    model, pair = str(trained.folder), [f"--spam={mail / 'spam'}", f"--ham={learnt / 'ham'}"]
-    assert retrain([model, str(mail), str(learnt)]) == 1
+    model, pair = str(trained.folder), [f"--spam={mail / 'spam'}", f"--ham={learned / 'ham'}"]
+    assert retrain([model, str(mail), str(learned)]) == 1
     assert f"{mail} holds no ham message: the first folder must have both kinds" in capsys.readouterr().err
-    assert retrain([model, str(learnt), *pair]) == 0
-    assert capsys.readouterr().err == f"{learnt} holds no spam message: none is learnt from it\n"
+    assert retrain([model, str(learned), *pair]) == 0
+    assert capsys.readouterr().err == f"{learned} holds no spam message: nothing is learned from it\n"
     both = write_folders(tmp_path / "both", spam=1, ham=1)
     assert retrain([model, str(both), str(write_folders(tmp_path / "empty", spam=0, ham=0))]) == 0
     assert [line.split(" holds ")[1] for line in capsys.readouterr().err.splitlines()] == [
-        f"no {label} message: none is learnt from it" for label in ("ham", "spam")
+        f"no {label} message: nothing is learned from it" for label in ("ham", "spam")
     ]
 
 
 def test_both_models_ask_whom_the_training_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With look-ups, the comparison asks the same place, not the resolver of the system."""
+    """With lookups, the comparison asks the same place, not the resolver of the system."""
     asked: list[str] = []
 
     def open_model(_folder: Path, *, dns: str) -> AbstractContextManager[None]:
@@ -223,7 +223,7 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
     arguments = ["--spam", str(junk), "--ham", str(good), "--out", str(out)]
     for expected in ("3 spam and 1 ham", "0 spam and 0 ham"):
         assert learn(arguments) == 0
-        assert f"learnt: {expected} messages are new" in capsys.readouterr().out
+        assert f"learned: {expected} messages are new" in capsys.readouterr().out
     found = {(mail.label, mail.raw) for mail in read_corpus(out)}
     spam = [f"Subject: {name}\r\n\r\n{name}\r\n".encode() for name in ("missed", "open", "unmarked")]
     assert found == {("ham", b"Subject: rescued\r\n\r\nrescued\r\n"), *(("spam", raw) for raw in spam)}
@@ -234,7 +234,7 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
     assert "none: there is no such Maildir, with cur and new in it: give a folder" in capsys.readouterr().err
     (junk / "cur" / "a folder").mkdir()
     assert learn(["--spam", str(junk), "--ham", str(tmp_path / "none"), "--out", str(tmp_path / "half")]) == 0
-    assert "none: there is no such Maildir, with cur and new in it: nothing is learnt from it\n" in capsys.readouterr().err
+    assert "none: there is no such Maildir, with cur and new in it: nothing is learned from it\n" in capsys.readouterr().err
     # Nobody has moved ham yet: that is no fault of what is to be added to other mail.
     assert {mail.label for mail in read_corpus(tmp_path / "half", may_be_empty=True)} == {"spam"}
     with pytest.raises(CorpusError, match="ham: found no message"):
@@ -244,7 +244,7 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
 
 
 def test_half_a_maildir_is_known_before_anything_is_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without new/ it is no Maildir: the others are learnt from, and without others nothing is written."""
+    """Without new/ it is no Maildir: the others are learned from, and without others nothing is written."""
     deliver(tmp_path / "half", "moved", "")
     shutil.rmtree(tmp_path / "half" / "new")
     assert learn(["--ham", str(tmp_path / "half"), "--out", str(tmp_path / "mail")]) == 1
@@ -253,5 +253,5 @@ def test_half_a_maildir_is_known_before_anything_is_learnt(tmp_path: Path, capsy
     deliver(tmp_path / "junk", "missed", "ham")
     assert learn(["--spam", str(tmp_path / "junk"), "--ham", str(tmp_path / "half"), "--out", str(tmp_path / "mail")]) == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("learnt: 1 spam and 0 ham messages")
-    assert shown.err.endswith("half: there is no such Maildir, with cur and new in it: nothing is learnt from it\n")
+    assert shown.out.startswith("learned: 1 spam and 0 ham messages")
+    assert shown.err.endswith("half: there is no such Maildir, with cur and new in it: nothing is learned from it\n")

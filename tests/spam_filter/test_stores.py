@@ -1,4 +1,4 @@
-"""Stores: what was learnt is what is read, files are replaced at once, and a store that cannot be read says so."""
+"""Stores: what was learned is what is read, files are replaced at once, and a store that cannot be read says so."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_clue_speaks_for_spam_as_it_would_speak_for_ham(spam: int, ham: int, s
     assert log_odds(spam + 1, ham, spams + 1, hams) >= score or spam == spams
 
 
-def test_what_was_learnt_is_what_is_read(tmp_path: Path) -> None:
+def test_what_was_learned_is_what_is_read(tmp_path: Path) -> None:
     """Counts, messages and opinions in the file are those of the mail, and the id is that of the content."""
     path = tmp_path / "stores.sqlite"
     made = train_stores(path, MAILS)

@@ -57,10 +57,10 @@ def test_it_decides_mail_it_has_never_seen(model: Model) -> None:
     assert all(one.cost > 0 and not one.degraded for one in decisions)
 
 
-def test_what_was_learnt_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
+def test_what_was_learned_is_shown_in_a_few_lines(trained: TrainedModel) -> None:
     """The report has the stages, the test mail, the cost, and the certificate."""
     shown = "\n".join(format_model(trained))
-    for word in ("stage 1", "test mail", "exits", "everything for every message", "certificate", "written"):
+    for word in ("stage 1", "test mail", "exits", "all features for every message", "certificate", "written"):
         assert word in shown
 
 
@@ -161,7 +161,7 @@ def test_options_that_no_training_can_use_are_refused_before_any_work(
 
 
 def test_a_price_that_no_question_has_is_refused() -> None:
-    """Look-ups cost nothing at least."""
+    """Lookups cost nothing at least."""
     with pytest.raises(ModelError, match=r"query_ms is -1\.0: expected a number of at least 0"):
         LookupPlan("system", query_ms=-1.0)
 

@@ -88,7 +88,7 @@ def test_a_file_that_is_named_as_text_is_read_whatever_is_said_of_it(kind: bytes
 
 
 def test_rich_text_and_attributes_that_are_shown_are_read() -> None:
-    """Words of enriched text are whole, and so is what stands in place of a picture, on a button, or within angle brackets."""
+    """Words of enriched text are whole, and so is what stands instead of a picture, on a button, or within angle brackets."""
     enriched = Mail.parse(b"Content-Type: text/enriched\n\nplease b<bold></bold>uy this")
     assert enriched.text.split() == ["please", "buy", "this"]
     page = Mail.parse(b"Content-Type: text/html\n\n<img src=a.png alt=\"please buy\"><input value='this'> < now >")

@@ -114,7 +114,7 @@ def test_search_and_cascade_accept_the_same_rows_at_every_threshold(labels: int,
     for index, level in enumerate(levels):
         exits = bench.evaluator(index).exits(np.array(list(models), dtype=np.int8))
         for genes, left, right in zip(models, exits.accepted.tolist(), exits.right.tolist(), strict=True):
-            model = replace(models[genes], thresholds=StageThresholds.alike((level,) * labels))
+            model = replace(models[genes], thresholds=StageThresholds.constant((level,) * labels))
             found = evaluate(model, encode_rows(problem, model)).expected(problem.validation.target, "validation")
             counts = [(stage.accepted, stage.right) for stage in found.stages]
             if counts != list(zip(left, right, strict=True))[: len(counts)]:

@@ -22,7 +22,7 @@ from emsco_train.guarantee.ledger import MemoryLedger
 from tests.processes import run as run_command, run_expecting_error, run_successfully, start, without_progress
 from tests.train.sample_tables import MixedTable, write_mixed, write_wide
 
-SEEN = "which nothing before had seen"
+SEEN = "not used before"
 NOT_HELD = "the confidence is not held; certify with new rows"
 # Lenient enough that any design passes.
 LENIENT = ("--confidence", "0.8")

@@ -1,4 +1,4 @@
-"""`emsco-train` looks at the table first: what awkward tables look like to their users, and that what it says is what it does."""
+"""`emsco-train` checks the table first: what awkward tables look like to their users, and that what it says is what it does."""
 
 from __future__ import annotations
 
@@ -304,13 +304,13 @@ def test_words_among_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     few_words = table(tmp_path / "few.csv", extra={"a": some})
     message = run_expecting_error(1, "emsco-train", "--data", few_words, "--check")
     assert message.endswith(
-        "column 'a' holds 'unknown', expected a number. Correct it, name it with --missing if it means a gap, or use "
+        "column 'a' holds 'unknown', expected a number. Correct it, name it with --missing if it means a missing value, or use "
         "--kind a=categorical"
     )
     assert look(capsys, few_words, "--missing", "unknown")[1].startswith("note     'unknown' taken as missing in a (12 rows)")
     lines = look(capsys, table(tmp_path / "many.csv", extra={"a": many}))
     assert lines[1].startswith("dropped  a: numbers with words among them, 'unknown' (100 rows), so that each of ")
-    assert lines[2] == "         name words that mean a gap with --missing, or correct them"
+    assert lines[2] == "         name words that mean a missing value with --missing, or correct them"
 
 
 def test_repeats_constants_ids_and_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -521,7 +521,7 @@ def test_many_findings_of_a_kind_are_few_lines(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_older_runs_are_read_as_they_were_made(tmp_path: Path) -> None:
-    """A run.json without the fields of the look at the table says that no word was a gap and nothing was dropped."""
+    """A run.json without the fields of the table check says that no word was a missing value and nothing was dropped."""
     data = table(tmp_path / "t.csv")
     run_successfully("emsco-train", "--data", data, *QUICK, "--out", tmp_path / "run")
     document = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
@@ -550,7 +550,7 @@ def test_the_estimator_warns_of_a_number_that_may_mean_missing() -> None:
     values = numbers(400)
     columns = {"a": np.where(np.arange(400) % 8 == 0, -99.0, values[:, 0]), "b": values[:, 1]}
     model = EmscoClassifier(threshold=0.8, folds=0, search="exhaustive", max_stages=2, random_state=0)
-    expected = r"'a': 50 rows are exactly -99, far from all others\. All are used: .*; make numbers that mean missing gaps \(None"
+    expected = r"'a': 50 rows are exactly -99, far from all others\. All are used: .*; replace numbers that mean missing by None"
     with pytest.warns(TableWarning, match=expected):
         model.fit(columns, labels(values))
 

@@ -94,13 +94,15 @@ def test_by_floors_the_cheapest(run: Path, tmp_path: Path) -> None:
 def test_matching_everything_at_once(run: Path, tmp_path: Path) -> None:
     """The cheapest design that decides nearly as one stage of all features; floors next to it, and no share, are refused."""
     shown, manifest = export(run, tmp_path / "match", "--match-everything", "0.1", "--sure", "none")
-    assert "the cheapest that decides at most 10 % of the answered items differently from everything at once (threshold" in shown
+    assert (
+        "the cheapest that decides at most 10 % of the answered items differently from all features at once (threshold" in shown
+    )
     opened = open_run(run)
     found = find_matching_design(opened.problem, opened.front, MatchEverything(0.1, None))
     assert design_id_of(manifest) == found.design.id
     command = ["emsco-export", run, "--out", tmp_path / "no", "--match-everything"]
     message = run_expecting_error(2, *command, "0.1", "--min-coverage", "0.5")
-    assert "--match-everything chooses by itself: leave out all other criteria" in message
+    assert "--match-everything was given together with other criteria: give one or the other" in message
     assert "--match-everything: 1.5 is not a number between 0 and 1" in run_expecting_error(2, *command, "1.5")
     assert "no design that costs less decides at most 0.01 % of the items" in run_expecting_error(1, *command, "0.0001")
 
@@ -141,15 +143,15 @@ def test_by_bounds_unless_told_otherwise(run: Path, tmp_path: Path) -> None:
     shown, manifest = export(run, tmp_path / "sure", "--min-accuracy", floor)
     fit = [row for row in rows if float(row["accuracy_bound"]) >= floor]
     assert design_id_of(manifest) == min(fit, key=lambda row: row["cost"])["id"]
-    assert f"the cheapest with accuracy >= {floor:g} on validation rows, by bounds at sure 0.85\n" in shown
-    assert "bounds at sure 0.85: coverage >= " in shown
+    assert f"the cheapest with accuracy >= {floor:g} on validation rows, by bounds at level 0.85\n" in shown
+    assert "bounds at level 0.85 (--sure): coverage >= " in shown
     options = [run, "--out", tmp_path / "bundle", "--min-accuracy", best["accuracy"] - 0.01]
     message = run_expecting_error(1, "emsco-export", *options)
     assert " short" in message
-    assert "rows in place of 60 would do" in message
+    assert "rows instead of 60 would do" in message
     assert message.rstrip().endswith("or choose by the figures alone with --sure none")
     shown, manifest = export(run, tmp_path / "half", "--min-accuracy", floor, "--sure", "0.5")
-    assert "by bounds at sure 0.5\n" in shown
+    assert "by bounds at level 0.5\n" in shown
     assert not (tmp_path / "bundle").exists()
 
 
@@ -176,10 +178,16 @@ def test_wrong_use(run: Path, tmp_path: Path) -> None:
     """What no run could satisfy: exit 2, one line, and no bundle."""
     out = ["--out", tmp_path / "bundle"]
     for options, message in (
-        (["--design", "ab", "--max-cost", "3"], "--design names the design: leave out floors, caps and --max-error"),
+        (
+            ["--design", "ab", "--max-cost", "3"],
+            "--design was given together with requirements or --max-error: give one or the other",
+        ),
         (["--min-accuracy", "1.5"], "--min-accuracy is 1.5: expected a number from 0 to 1"),
         (["--min-accuracy", "much"], "--min-accuracy 'much': expected a number, or LABEL=NUMBER such as fraud=0.9"),
-        (["--min-accuracy", "0.9", "--min-accuracy", "0.8"], "--min-accuracy '0.8': a number for all rows was given before, 0.9"),
+        (
+            ["--min-accuracy", "0.9", "--min-accuracy", "0.8"],
+            "--min-accuracy '0.8': a number for all rows is given twice, 0.9 before: give it once",
+        ),
         (["--min-recall", "0.8"], "--min-recall '0.8': expected LABEL=NUMBER, such as spam=0.01"),
         (["--min-recall", "spam=2"], "--min-recall of 'spam' is 2.0: expected a number from 0 to 1"),
         (["--max-cost", "-1"], "--max-cost is -1.0"),

@@ -62,7 +62,7 @@ def test_a_sweep_with_thresholds_per_label(mixed: MixedTable, tmp_path: Path) ->
     )
     designs = front(tmp_path / "run")
     assert {design.thresholds for design in designs} == {(0.8, 0.8), (0.65, 0.65), (0.7, 0.95)}
-    for said in ("fittest at 0.8", "fittest at 0.65", "fittest at ham 0.7, spam 0.95", "everything at ham 0.7, spam 0.95"):
+    for said in ("fittest at 0.8", "fittest at 0.65", "fittest at ham 0.7, spam 0.95", "all features at ham 0.7, spam 0.95"):
         assert said in shown
     chosen = next(design for design in designs if design.thresholds == (0.7, 0.95))
     run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", chosen.id)
@@ -257,8 +257,8 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     manifest = Cascade.load(tmp_path / "bundle").manifest
     assert manifest.expected.weighted is not None
     assert manifest.expected.weighted.units == test.units
-    full_cost = float(re.search(r"everything for everyone: (\S+) ", exported)[1])  # type: ignore[index]
-    assert f"of which {100 * manifest.expected.weighted.mean_cost / full_cost:.1f} % is spent" in exported
+    full_cost = float(re.search(r"all features for every item: (\S+) ", exported)[1])  # type: ignore[index]
+    assert f"; {100 * manifest.expected.weighted.mean_cost / full_cost:.1f} % of that is spent" in exported
     assert "(by rows, not by weight)\n" in exported
     assert re.search(r"base rate  .* have the label '?\w+'?, by rows\n", exported), exported
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text(encoding="utf-8")
@@ -288,13 +288,15 @@ def test_designs_found_by_luck_are_cautioned(tmp_path: Path) -> None:
     data = write_rows(tmp_path / "wide.csv", [*header, "label"], rows)
     shown = run_successfully("emsco-train", "--data", data, "--shares", "0.6,0,0.4,0", *options, tmp_path / "run")
     tested = float(re.search(r"caution  on the test rows the knee's accuracy is ([\d.]+) %, far below its bound of", shown)[1])  # type: ignore[index]
-    assert "with 120 features on 144 rows, designs are found by luck" in shown
+    assert "with 120 features on 144 rows, designs may only look good by chance" in shown
     assert float(re.search(r"next .* --min-accuracy ([\d.]+)", shown)[1]) <= tested / 100  # type: ignore[index]
     shown = run_successfully("emsco-train", "--data", data, "--shares", "1,0,0,0", *options, tmp_path / "all")
     assert "far below its bound" not in shown
     few = write_rows(tmp_path / "few.csv", [*header, "label"], rows[:120])
     shown = run_successfully("emsco-train", "--data", few, "--shares", "1,0,0,0", *options, tmp_path / "few")
-    assert "caution  120 features on 120 rows: designs may be found by luck, and there are no test rows to show it" in shown
+    assert (
+        "caution  120 features on 120 rows: designs may only look good by chance, and there are no test rows to show it" in shown
+    )
 
 
 def test_floors_below_the_base_rate_are_not_suggested(tmp_path: Path) -> None:
@@ -451,14 +453,14 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     "missing file": (None, "t.csv does not exist: give a CSV or Parquet file"),
     "empty file": ("", "t.csv: the file is empty, expected a header row with the column names"),
     "header only": (",".join(HEADER) + "\n", "t.csv: there are no rows below the header: give some"),
-    "no label": (csv_text((*HEADER[:-1], "other")), "t.csv: there is no label column 'verdict'; it has: size, rate"),
+    "no label": (csv_text((*HEADER[:-1], "other")), "t.csv: there is no label column 'verdict', it has size, rate"),
     "one class": (
         csv_text(rows=[[*row[:-1], "ham"] for row in mixed_rows(60)]),
         "t.csv: column 'verdict' holds only the label 'ham': at least two",
     ),
     "text among numbers": (
         csv_text(rows=with_changed_rows(6, "rate", "oops")),
-        "column 'rate' holds 'oops', expected a number. Correct it, name it with --missing if it means a gap, or use --kind",
+        "column 'rate' holds 'oops', expected a number. Correct it, name it with --missing if it means a missing value",
     ),
     "infinity": (
         csv_text(rows=with_changed_rows(6, "rate", "inf")),
@@ -587,9 +589,12 @@ WRONG_USE = {
     "weight twice": (["--class-weight", "ham=1,ham=5"], "--class-weight 'ham=1,ham=5' names the label 'ham' twice"),
     "kind twice": (
         ["--kind", "size=numeric", "--kind", "size=categorical"],
-        "--kind 'size=categorical': the column 'size' was given before",
+        "--kind 'size=categorical': the column 'size' is given twice: give it once",
     ),
-    "unknown twice": (["--unknown", "fail", "--unknown", "ignore"], "'ignore': a word for all columns was given before"),
+    "unknown twice": (
+        ["--unknown", "fail", "--unknown", "ignore"],
+        "'ignore': a word for all columns is given twice: give it once",
+    ),
 }
 
 
@@ -621,13 +626,13 @@ def test_what_must_be_given(tmp_path: Path) -> None:
 UNSUITABLE_OPTIONS = {
     "unknown label": (["--threshold", "ham=0.9,spam=0.9,eggs=0.9"], "'eggs' is not a label (labels: ham, spam)"),
     "label left out": (["--threshold", "ham=0.9"], "no threshold for label 'spam': add it"),
-    "threshold twice": (["--threshold", "ham=0.8,spam=0.8"], "is given twice: once is enough"),
+    "threshold twice": (["--threshold", "ham=0.8,spam=0.8"], "is given twice: give it once"),
     "pin": (["--pin", "weight"], "--pin holds 'weight', which is not a feature (features: size"),
     "too many stages": (
         ["--max-stages", "6"],
         "--max-stages is 6: expected an integer in [1, 5], since the data have 5 features",
     ),
-    "kind of nothing": (["--kind", "weight=numeric"], "there is no column 'weight'; it has: size"),
+    "kind of nothing": (["--kind", "weight=numeric"], "there is no column 'weight', it has size"),
     "drop of nothing": (["--drop", "weight"], "there is no column 'weight'"),
     "group of nothing": (["--group-column", "weight"], "there is no column 'weight'"),
     "group with gaps": (["--group-column", "colour"], "column 'colour' is empty"),

@@ -131,10 +131,11 @@ def test_linear_discriminant_converts_with_three_labels() -> None:
     ],
 )
 def test_refused(classifier: Any, labels: int, reason: str) -> None:
-    """These have no faithful graph: the error names the classifier, what was wrong in each precision, and the remedy."""
+    """These cannot be converted: the error names the classifier, what was wrong in each precision, and the remedy."""
     encoder, model, train, _ = fit_classifier(classifier, labels)
     name = classifier_name(classifier)
-    message = rf"{name} has no faithful ONNX graph: double: .*{reason}.*float: .*Choose a classifier that converts"
+    found = rf"double: .*{reason}.*float: .*Choose a classifier that converts"
+    message = f"{name} cannot be converted to ONNX with equal probabilities: {found}"
     with pytest.raises(ConversionError, match=message):
         convert_stage(encoder, model, train)
 

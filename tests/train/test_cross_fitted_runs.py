@@ -40,7 +40,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     """Training, export, inspection and report name the folds, and call figures cross-fitted; no word of validation rows."""
     shown, path = trained
     assert "splits   train 180, test 60, certify 60\nfolds    5, cross-fitted: each train row is scored by models of" in shown
-    assert "designs on the front; of these, cross-fitted, with bounds at sure 0.85, then on the test rows:" in shown
+    assert "designs on the front; of these, cross-fitted, with bounds at level 0.85 (--sure), then on the test rows:" in shown
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "bundle")
     assert "\ncross-fitted coverage " in exported
     assert "\ntest         coverage " in exported
@@ -58,7 +58,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     assert "<strong>Cross-fitted</strong> figures are what the search saw" in page
     assert "Designs by mean cost and accuracy, cross-fitted" in page
     assert "By bounds on the cross-fitted figures" in page
-    assert "Bounds from the cross-fitted rows at sure 0.85" in page
+    assert "Bounds from the cross-fitted rows at level 0.85" in page
     decided = ["--run", path, "--label", "verdict", "--out", tmp_path / "decisions.csv"]
     assert "rows       60" in run_successfully("emsco-run", tmp_path / "bundle", mixed.data, *decided, "--split", "test")
     message = run_expecting_error(1, "emsco-run", tmp_path / "bundle", mixed.data, *decided, "--split", "validation")
@@ -87,7 +87,7 @@ def test_without_test_rows_cross_fitted_figures_are_expected(mixed: MixedTable, 
     (line,) = [line for line in shown.splitlines() if line.startswith("likely ")]
     likely = read_bundle(tmp_path / "one").manifest.expected.likely
     assert likely is not None
-    assert line.startswith("likely       on new rows about: coverage ")
+    assert line.startswith("likely       expected on new rows: coverage ")
     assert f"accuracy {100 * likely.accuracy:.1f} %" in line
     assert line in again.splitlines()
     assert line in run_successfully("emsco-inspect", tmp_path / "one").splitlines()
@@ -222,7 +222,7 @@ def test_a_run_of_one_split_says_validation(mixed: MixedTable, tmp_path: Path) -
     """--folds 0 is the paper's way: four splits, no fold in splits.csv, and figures on the validation rows."""
     shown = run_successfully("emsco-train", *mixed.options(), "--folds", 0, "--out", tmp_path / "run")
     assert "splits   train 120, validation 60, test 60, certify 60\ncosts" in shown
-    assert "on the validation rows, with bounds at sure 0.85, then on the test rows:" in shown
+    assert "on the validation rows, with bounds at level 0.85 (--sure), then on the test rows:" in shown
     assert {row["fold"] for row in read_rows(tmp_path / "run" / "splits.csv")} == {""}
     record = RunFolder(tmp_path / "run").read()
     assert (record.data.folds, record.measured.split, record.measured.rows) == (0, "validation", 60)

@@ -15,12 +15,12 @@ GROUPS = st.lists(st.one_of(st.none(), st.integers(-3, 12), st.text(max_size=2))
 
 @given(GROUPS, st.integers(2, 5))
 def test_no_row_is_read_from_its_own_fold(groups: list[int | str | None], folds: int) -> None:
-    """Statistics are the places learnt from: never the row's own fold nor group, always all others; rows come in order."""
+    """Statistics are the places learned from: never the row's own fold nor group, always all others; rows come in order."""
     dealt = deal_folds(groups, folds)
-    learnt = {row for row, group in enumerate(groups) if group is not None}
+    learned = {row for row, group in enumerate(groups) if group is not None}
 
     def learn(left_out: Sequence[int]) -> set[int]:
-        return learnt - set(left_out)
+        return learned - set(left_out)
 
     def read(known: set[int], rows: Sequence[int]) -> list[tuple[int, set[int]]]:
         return [(row, known) for row in rows]
@@ -28,7 +28,7 @@ def test_no_row_is_read_from_its_own_fold(groups: list[int | str | None], folds:
     found = cross_fit(groups, learn, read, folds=folds)
     assert [row for row, _ in found] == list(range(len(groups)))
     for row, known in found:
-        assert known == {other for other in learnt if groups[row] is None or dealt[other] != dealt[row]}
+        assert known == {other for other in learned if groups[row] is None or dealt[other] != dealt[row]}
         assert not any(groups[other] == groups[row] for other in known if groups[row] is not None)
 
 

@@ -1,4 +1,4 @@
-"""Curves: what is learnt about one feature, how strongly it is shrunk, and that graphs and training mean the same by it."""
+"""Curves: what is learned about one feature, how strongly it is shrunk, and that graphs and training mean the same by it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.reading import read_bundle
 from emsco_train import EmscoClassifier, FeatureOptions, Problem, Settings, export_design, run_search
-from emsco_train.data.curve import Curve, cells_of
+from emsco_train.data.curve import Curve, find_cells
 from emsco_train.data.curves import additive_fit
 from emsco_train.data.curves.additive_fit import STRAIGHT, CurvePenalties, fit_additive
 from emsco_train.data.curves.basis import FeatureBasis, choose_knots
@@ -65,7 +65,7 @@ def test_a_frequent_value_has_a_cell_of_its_own() -> None:
 def test_cells_of_numbers(codes: list[float], knots: list[float]) -> None:
     """The cell of a number counts the knots at or below it; a gap has the next one."""
     ordered = sorted(knots)
-    found = cells_of(np.array(codes), np.array(ordered), len(ordered) + 1)
+    found = find_cells(np.array(codes), np.array(ordered), len(ordered) + 1)
     wanted = [len(ordered) + 1 if code != code else sum(knot <= code for knot in ordered) for code in codes]
     assert found.tolist() == wanted
 
@@ -170,7 +170,7 @@ def learn(codes: np.ndarray, target: np.ndarray, features: Sequence[Feature], st
 
 
 def test_level_zero_is_the_mean() -> None:
-    """Over the rows that curves were learnt from, each column has mean 0; a gap that no row had counts as the mean."""
+    """Over the rows that curves were learned from, each column has mean 0; a gap that no row had counts as the mean."""
     codes, target = make_rows(300)
     codes = codes[~np.isnan(codes).any(axis=1)]
     target = target[: len(codes)]

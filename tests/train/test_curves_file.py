@@ -1,4 +1,4 @@
-"""curves.json: what a run with curved stages learnt, as it was learnt; and no such file for straight stages."""
+"""curves.json: what a run with curved stages learned, as it was learned; and no such file for straight stages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def curved_table(rows: int = 400, labels: int = 2, seed: int = 0) -> tuple[dict[
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-def test_what_was_learnt_is_what_is_written(labels: int) -> None:
+def test_what_was_learned_is_what_is_written(labels: int) -> None:
     """Knots, categories and levels of the encoder that models are fitted with; all rows."""
     columns, target = curved_table(labels=labels)
     options = {"day": FeatureOptions(min_category=20, unknown="ignore")}

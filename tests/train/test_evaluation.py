@@ -29,7 +29,7 @@ def make_model(threshold: float) -> tuple[CascadeModel, np.ndarray, np.ndarray]:
     codes = encode_table(features, table, "training")
     sets = SetFitter.learn(features, codes, y, labels=2, weights=None, settings=StageSettings())
     fitter = CascadeFitter(features, sets, labels=("bad", "good"), meter=costs.meter())
-    return fitter.fit(stages, StageThresholds.alike((threshold, threshold))), codes, y
+    return fitter.fit(stages, StageThresholds.constant((threshold, threshold))), codes, y
 
 
 def test_walk_by_hand() -> None:
@@ -62,7 +62,7 @@ def test_rows_at_the_threshold_follow_the_reference() -> None:
     scorer = model.scorer()
     for row in range(40):
         scores = scorer.score(0, codes[row, :1].tolist())
-        moved = replace(model, thresholds=StageThresholds.alike((max(scores), max(scores))))
+        moved = replace(model, thresholds=StageThresholds.constant((max(scores), max(scores))))
         found = evaluate(moved, codes[row : row + 1])
         assert (found.stage[0], found.label[0]) == (1, scores.index(max(scores)))
 

@@ -108,7 +108,7 @@ def test_bad_bits(fields: tuple[Any, ...], message: str) -> None:
         (2, {"max_stages": 0}, "`max_stages`: expected 1 to 2, the number of features, got 0"),
         (2, {"max_stages": 3}, "`max_stages`: expected 1 to 2, .* got 3"),
         (2, {"max_stages": 1, "pinned": 4}, "pinned: expected a mask of 2 features .*, got 4"),
-        (2, {"max_stages": 1, "jobs": 0}, "jobs: 0 is not at least 1"),
+        (2, {"max_stages": 1, "jobs": 0}, "jobs is 0: expected a whole number, 1 or more"),
         (3, {"max_stages": 1}, "bits: 4 sets of 9 rows; 3 features need 8 sets"),
         (21, {"max_stages": 2}, "the exact search takes 1 to 20, got 21"),
         (0, {"max_stages": 1}, "the exact search takes 1 to 20, got 0"),

@@ -80,7 +80,7 @@ def test_costs_and_groups_are_carried() -> None:
         ([0, 2], FeatureOptions(kind="boolean"), "column 'x', training row 1: expected True or False"),
         ([1.5, 2.0], FeatureOptions(kind="categorical"), "column 'x', row 0: expected a category .*, got 1.5"),
         ([object(), object()], None, "training row 0: expected a number, got <object"),
-        ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a gap"),
+        ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a missing value"),
         (["", "a"], None, "column 'x': categories.0 is '', which a bundle cannot hold"),
     ],
 )

@@ -148,7 +148,7 @@ def test_labels_that_are_too_rare_to_score() -> None:
     assert sorted(np.concatenate([fold.scored for fold in one])) == list(range(18))
     two = make_folds(np.array([0] * 9 + [1] * 9 + [2] * 2), 3, rng=rng(), labels="abc")
     assert sorted(np.concatenate([fold.scored for fold in two])) == list(range(20))
-    with pytest.raises(DataError, match=r"no row can be scored .*: give more rows of each label, or use `folds=0`"):
+    with pytest.raises(DataError, match=r"no row can be cross-fitted: .* Give more rows of each label, or use `folds=0`"):
         make_folds(np.array([0, 1]), 2, rng=rng(), labels="ab")
 
 

@@ -184,7 +184,7 @@ def test_selection_by_bounds_that_fails_says_what_helps() -> None:
     assert "none of 3 designs satisfies `min_accuracy=0.965`, `min_coverage=0.85` with bounds at `sure=0.85`" in text
     assert f"accuracy 0.97 (bound {bound:.4g}, {0.965 - bound:.2g} short), coverage 0.9 (bound " in text
     assert text.endswith("Give more rows, ask for less, or choose by the figures alone with `sure=None`")
-    rows = int(text.partition("stayed the same, about ")[2].partition(" rows in place of 500 would do")[0].replace(",", ""))
+    rows = int(text.partition("stayed the same, about ")[2].partition(" rows instead of 500 would do")[0].replace(",", ""))
     assert counted(rows).select(min_accuracy=0.965, min_coverage=0.85).id == EXPENSIVE.id
     with pytest.raises(SelectionError):
         counted(int(0.85 * rows)).select(min_accuracy=0.965, min_coverage=0.85)
@@ -470,7 +470,7 @@ def test_early_thresholds_are_part_of_a_design() -> None:
     assert early.stage_thresholds == StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95))
     front = Front([early, plain], full_cost=3.0)
     assert Front.from_json(front.to_json()) == front
-    assert Design.of((0, 1), names, StageThresholds.alike((0.9, 0.9)), **figures) == plain
+    assert Design.of((0, 1), names, StageThresholds.constant((0.9, 0.9)), **figures) == plain
     one = Design.of((0, 0), names, StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95)), **figures)
     assert one.early_thresholds is None
     with pytest.raises(DataError, match=r"designs\.\d\.id is '.*', not that of its stages"):

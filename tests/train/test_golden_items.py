@@ -77,10 +77,10 @@ def test_crowded_thresholds(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     flat = LogisticModel(np.zeros((3, model.encoder.width)), np.log([0.2, 0.3, 0.5]))
     names = tuple(block.name for block in model.encoder.blocks)
     stage = replace(model.stages[-1], fitted=FittedSet(model.encoder, names, flat, 3, codes))
-    crowded = replace(model, stages=(stage,), thresholds=StageThresholds.alike((0.5, 0.5, 0.5)))
+    crowded = replace(model, stages=(stage,), thresholds=StageThresholds.constant((0.5, 0.5, 0.5)))
     with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
         make_golden_items(crowded, codes, count=3, rng=np.random.default_rng(0))
-    near = replace(crowded, thresholds=StageThresholds.alike((0.50005,) * 3))
+    near = replace(crowded, thresholds=StageThresholds.constant((0.50005,) * 3))
     items = make_golden_items(near, codes, count=3, rng=np.random.default_rng(0))
     assert {item.decision.status for item in items} == {"rejected"}
 

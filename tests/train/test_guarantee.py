@@ -121,7 +121,7 @@ def test_decision_counts_refuse_bad_columns(label: list[int], target: list[int],
         DecisionCounts.of(np.array(label, dtype=np.intp), np.array(target, dtype=np.intp), LABELS)
 
 
-# A design fixed beforehand
+# A design fixed in advance
 
 
 def test_certificate_of_a_fixed_design() -> None:

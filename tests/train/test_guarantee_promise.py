@@ -91,7 +91,7 @@ def test_limits_of_a_promise() -> None:
         ShareLimit("coverage", 0.25),
         CostLimit(4.0),
     )
-    assert promise.wish().endswith("a coverage of at least 75 % and a mean cost of at most 4")
+    assert promise.describe().endswith("a coverage of at least 75 % and a mean cost of at most 4")
     assert Promise(max_error=0.03, min_coverage=0).limits() == (ShareLimit("error", 0.03),)
     assert not Promise(confidence=0.9).is_asked
 
@@ -112,7 +112,7 @@ def test_floors_are_promised_with_an_error_alone() -> None:
     asked = SelectionCriteria.of(floors, max_error_of={"spam": 0.1}, confidence=0.9)
     assert asked.promise == Promise(max_error_of={"spam": 0.1}, min_coverage=0.8, max_cost=3.0, confidence=0.9)
     assert SelectionCriteria.of(floors, confidence=0.9).promise == Promise(confidence=0.9)
-    with pytest.raises(DesignError, match="`design` names the design"):
+    with pytest.raises(DesignError, match="`design` was given together with requirements"):
         SelectionCriteria.of(Requirements(), "abc", max_error_of={"spam": 0.1})
     floors = Requirements.of(min_recall={"spam": 0.7}, min_accuracy_of={"spam": 0.9})
     assert SelectionCriteria.of(floors, max_error=0.1).promise == Promise(max_error=0.1, min_recall={"spam": 0.7})
@@ -156,7 +156,7 @@ def test_costs_of_rows_without_weight_show_nothing() -> None:
     """Where no certify row has any weight, the refusal states their mean, and the highest cost there is as the bound."""
     evidence = make_evidence(expensive=300, weights=Weights(np.zeros(ROWS), 1.0))
     assert not CostLimit(4.0).passes(evidence, 0.95)
-    found = CostLimit(4.0).finding(evidence, 0.95)
+    found = CostLimit(4.0).describe_result(evidence, 0.95)
     assert found == "cost 2.2 on average over 1,000 certify rows, so its mean cost may be as high as 5"
 
 
@@ -245,7 +245,7 @@ def test_certificate_of_weighted_rows() -> None:
 
 
 def test_a_weight_above_the_stated_limit_refuses_the_certificate() -> None:
-    """The limit must have been known beforehand: a row above it is not bounded by anything, and there is no certificate."""
+    """The limit must have been known in advance: a row above it is not bounded by anything, and there is no certificate."""
     with pytest.raises(CertificationError, match=r"2 certify rows weigh more than 3, .* row 1: 3\.5"):
         Weights(np.array([1.0, 3.5, 9.0]), 3.0)
 

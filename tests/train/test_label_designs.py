@@ -21,7 +21,7 @@ from emsco_train.designs.chromosome import compress
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_label_sizes, measure_precision
 from emsco_train.designs.front import Front
-from emsco_train.designs.knee import knee_of
+from emsco_train.designs.knee import find_knee
 from emsco_train.designs.label_floors import make_label_floors
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import DesignError, RareLabelWarning, SelectionError
@@ -181,7 +181,7 @@ def test_floors_that_no_design_keeps() -> None:
         FRONT.select(min_recall={"fraud": 0.9}, sure=None)
     with pytest.raises(SelectionError, match="add a floor on coverage, with which exports try other thresholds, too"):
         FRONT.select(min_accuracy_of={"fraud": 0.999}, sure=None)
-    with pytest.raises(SelectionError, match=r"about [\d,]+ rows in place of 1,000 would do"):
+    with pytest.raises(SelectionError, match=r"about [\d,]+ rows instead of 1,000 would do"):
         FRONT.select(min_recall={"fraud": 0.74})
 
 
@@ -274,7 +274,7 @@ def test_the_knee_is_useful_and_not_dominated(figures: list[tuple[float, float, 
     if counted:
         designs = [design.with_rows(200) for design in designs]
     sure = 0.85 if counted else None
-    knee = knee_of(designs, 10.0).bounds(sure)
+    knee = find_knee(designs, 10.0).bounds(sure)
     for design in designs:
         bounds = design.bounds(sure)
         assert knee.coverage >= bounds.coverage / 2

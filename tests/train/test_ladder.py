@@ -126,7 +126,7 @@ def test_no_tuned_design_is_dominated(problem: Problem, front: Front) -> None:
 @pytest.mark.parametrize("rooms", [1, 3])
 def test_little_memory_changes_no_figure(rooms: int, problem: Problem, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for the front's sets at every threshold is enough for one workbench; with a third, three find the same designs."""
-    fitters, levels = ProblemFitters(problem), [StageThresholds.alike(one) for one in ladder_thresholds(problem.thresholds)]
+    fitters, levels = ProblemFitters(problem), [StageThresholds.constant(one) for one in ladder_thresholds(problem.thresholds)]
     sets = len(distinct_sets(np.array([design.chromosome for design in front], dtype=np.int8)))
     expected = [design.id for design in ladder_front(problem, front)]
     needed_per_level = sets * 16 * -(-len(problem.validation) // 64)

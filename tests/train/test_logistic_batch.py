@@ -143,7 +143,7 @@ def test_other_sets_equal_scikit_learn(name: str) -> None:
 
 
 def fit_from(problem: LogisticProblem, sets: np.ndarray, start: LogisticBatch) -> LogisticBatch:
-    """Fit sets from starts of ours, which the kernel takes, in place of its own."""
+    """Fit sets from starts of ours, which the kernel takes, instead of its own."""
     order = problem._order
     table = np.concatenate([start.intercept[:, :, None], start.coef[:, :, order]], axis=2)
     passes = np.zeros(len(sets), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The choice of a design that decides as everything at once does: what differs is counted row by row."""
+"""The choice of a design that decides as all features at once do: what differs is counted row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emsco_train.data.splits import Shares, Splits
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything, Requirements
 from emsco_train.errors import DesignError, SelectionError
-from emsco_train.export.matching_choice import MatchingDesign, evaluate_everything, find_matching_design
+from emsco_train.export.matching_choice import MatchingDesign, evaluate_all_features, find_matching_design
 from emsco_train.export.searched_design import check_counts, fit_design
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
@@ -127,7 +127,7 @@ def test_where_nothing_matches() -> None:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
     assert caught.value.nearest is not None
     silent = make_problem(threshold=1.0)
-    with pytest.raises(SelectionError, match=r"everything at once accepts no row at threshold 1\.0"):
+    with pytest.raises(SelectionError, match=r"all features at once accept no row at threshold 1\.0"):
         find_matching_design(silent, front, MatchEverything(0.01))
 
 
@@ -172,7 +172,7 @@ def test_a_rare_label_is_not_given_up() -> None:
 def test_everything_at_once_is_not_a_cheaper_match_of_itself(seed: int) -> None:
     """Sums of the same prices may differ in the last digit, by the order of adding."""
     problem = make_problem(costs=np.random.default_rng(seed).random(4).tolist())
-    everything = evaluate_everything(problem, search(problem)).design
+    everything = evaluate_all_features(problem, search(problem)).design
     alone = Front.of_problem(problem, [everything])
     with pytest.raises(SelectionError, match="none is near"):
         find_matching_design(problem, alone, MatchEverything(1e-9, None))
@@ -223,16 +223,16 @@ def test_it_is_certified_like_any_choice() -> None:
     found = find_matching_design(problem, front, match, fitters=ProblemFitters(problem))
     assert choice.reason == found.describe(match, "cross-fitted")
     assert choice.reason.startswith(
-        "the cheapest that decides at most 5 % of the answered items differently from everything at once (thresh"
+        "the cheapest that decides at most 5 % of the answered items differently from all features at once (thresh"
     )
     assert choice.reason.endswith(f" of the answered cross-fitted rows, for {100 * choice.design.cost / 10:.3g} % of its cost")
 
 
 def test_other_criteria_are_refused() -> None:
-    """It chooses by itself: floors, an id or a guarantee next to it are refused, and numbers that are none."""
+    """It excludes other criteria: floors, an id or a guarantee next to it are refused, and numbers that are none."""
     match = MatchEverything(0.01)
     for criteria in ({"requirements": Requirements(min_accuracy=0.9)}, {"design": "knee"}, {"promise": Promise(max_error=0.1)}):
-        with pytest.raises(DesignError, match="`match_everything` chooses by itself: leave out all other criteria"):
+        with pytest.raises(DesignError, match="`match_everything` was given together with other criteria: give one or the other"):
             SelectionCriteria(match=match, **criteria)  # type: ignore[arg-type]
     with pytest.raises(DesignError, match=r"`match_everything`: sure is 0\.3: expected a number from 0\.5 to below 1, or none"):
         replace(match, sure=0.3)

@@ -122,7 +122,7 @@ def test_curves_are_those_of_one_table() -> None:
     assert_equal_fronts(mine.search(SHORT).front, run_evolve(theirs, SHORT, jobs=1).front)
 
 
-def test_curves_are_learnt_from_a_sample(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_curves_are_learned_from_a_sample(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The client has about `_SAMPLE_ROWS` rows; all rows fit the models on their curves, which decide more than straight ones."""
     frame = make_frame(rows=4000, bent=True)
     straight = partitioned(frame).search(SHORT).front

@@ -47,7 +47,7 @@ def test_parts_of_a_problem() -> None:
     assert problem.full_cost == problem.meter.cost(problem.names) == 6.0
 
 
-def test_everything_is_learnt_from_train_rows() -> None:
+def test_everything_is_learned_from_train_rows() -> None:
     """Other rows change neither categories, nor medians, nor means."""
     table, y = rows(100)
     splits = make_splits(np.unique(y, return_inverse=True)[1], Shares(), rng=np.random.default_rng(0))
@@ -178,7 +178,8 @@ def test_missing_values() -> None:
     late = {name: column.copy() for name, column in table.items()}
     late["size"][190] = np.nan
     with pytest.raises(
-        DataError, match=r"column 'size', row 190 of the table: the value is missing .*missing=\"impute\"\) allows gaps\)$"
+        DataError,
+        match=r"column 'size', row 190 of the table: the value is missing .*missing=\"impute\"\) allows missing values\)$",
     ):
         Problem.of(late, y, time=np.arange(200))
     lenient = {"size": FeatureOptions(missing="impute")}
@@ -226,7 +227,7 @@ def test_a_mixed_column_is_named_by_its_row() -> None:
     with pytest.raises(DataError, match=r"'size' mixes kinds: row 150 of the table is 'large' \(categorical\), earlier ones"):
         Problem.of(table | {"size": mixed}, y, time=np.arange(200)[::-1])
     gap = table | {"size": np.where(np.arange(200) == 150, np.nan, table["size"])}
-    with pytest.raises(DataError, match=r"column 'size', row 150 of the table: a gap, and its option is"):
+    with pytest.raises(DataError, match=r"column 'size', row 150 of the table: a missing value, and its option is"):
         Problem.of(gap, y, time=np.arange(200)[::-1], features={"size": FeatureOptions(missing="forbid")})
 
 

@@ -47,7 +47,7 @@ class FakeClock:
 
 @pytest.fixture
 def fake_clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
-    """Put a clock of the test's own in the place of both clocks."""
+    """Replace both clocks with one of the test's own."""
     made = FakeClock()
     monkeypatch.setattr(measuring, "calibrate_clock", lambda name: Clock(name, made.read, 0.0, RESOLUTION_S, made.wall))
     return made

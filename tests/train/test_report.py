@@ -33,7 +33,7 @@ from emsco_train.designs.chromosome import compress
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
-from emsco_train.designs.knee import knee_of
+from emsco_train.designs.knee import find_knee
 from emsco_train.designs.precision import Precision
 from emsco_train.designs.threshold_text import format_threshold
 from emsco_train.errors import DataError, DesignError, SelectionError
@@ -465,7 +465,7 @@ def test_the_accuracy_of_one_share_ends_at_100_percent(tmp_path: Path) -> None:
 
 
 def test_a_run_without_certify_rows_whose_baseline_accepts_nothing(tmp_path: Path, text: str) -> None:
-    """No certificate is mentioned; everything at once has no accuracy, and so no mark in the picture."""
+    """No certificate is mentioned; all features at once have no accuracy, and so no mark in the picture."""
     other = render_page(read_report_data(make_run(tmp_path / "run", certify=False, whole_accepted=0, thresholds=[(1.0, 1.0)])))
     assert_well_formed(other)
     assert "carry no certificate" in other
@@ -622,7 +622,7 @@ def test_curves_are_drawn_by_influence(tmp_path: Path, text: str) -> None:
     pictures = page.found("svg", **{"class": "curve"})
     assert all(picture["role"] == "img" for picture in pictures)
     assert [picture["aria-label"] for picture in pictures] == [
-        "age: log-odds of well from -2.00 (below 1.5) to +1.00 (20 to 1,234); gaps, 20.00 % of the rows: well +0.25",
+        "age: log-odds of well from -2.00 (below 1.5) to +1.00 (20 to 1,234); missing values, 20.00 % of the rows: well +0.25",
         "colour: log-odds of well from -1.00 (a very long name of a colour) to +1.00 (red)",
         "weak: log-odds of well from -0.12 (no) to +0.12 (yes)",
         "same: log-odds of well from +0.00 (always the same) to +0.00 (always the same)",
@@ -737,11 +737,11 @@ def test_the_knee_is_looked_for_once(run: Path, monkeypatch: pytest.MonkeyPatch)
     """Every view asks for it: with a thousand designs, a search for each took most of a minute."""
     asked: list[int] = []
 
-    def find_knee(designs: Sequence[Design], full_cost: float) -> Design:
+    def count_and_find_knee(designs: Sequence[Design], full_cost: float) -> Design:
         asked.append(len(designs))
-        return knee_of(designs, full_cost)
+        return find_knee(designs, full_cost)
 
-    monkeypatch.setattr("emsco_train.designs.selection.knee_of", find_knee)
+    monkeypatch.setattr("emsco_train.designs.selection.find_knee", count_and_find_knee)
     render_page(read_report_data(run))
     assert len(asked) == 1
 

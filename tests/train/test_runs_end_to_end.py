@@ -99,7 +99,7 @@ def test_a_design_by_floors_too(tmp_path: Path) -> None:
     exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", *requirements)
     ran = run_on_test_rows(tmp_path / "bundle", mixed.data, tmp_path / "run", tmp_path, "--label", "verdict")
     assert from_export(exported) == from_run(ran)
-    bounds = _match(r"bounds at sure 0.85: coverage >= ([0-9.]+) %, accuracy >= ([0-9.]+) %", exported)
+    bounds = _match(r"bounds at level 0.85 \(--sure\): coverage >= ([0-9.]+) %, accuracy >= ([0-9.]+) %", exported)
     assert float(bounds[0]) >= 100 * float(requirements[3])
     assert float(bounds[1]) >= 100 * float(requirements[1])
 

@@ -139,7 +139,12 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     cases: list[tuple[dict[str | None, str], Columns, type[Exception], str]] = [
         ({None: str(tmp_path)}, Columns(), DataError, "is a folder: give a CSV or Parquet file"),
         ({None: ""}, Columns(), DataError, "the table does not exist: give"),
-        ({None: str(good)}, Columns(kinds={"zz": "numeric"}), DataError, "good.csv: there is no column 'zz'; it has: a, label"),
+        (
+            {None: str(good)},
+            Columns(kinds={"zz": "numeric"}),
+            DataError,
+            "good.csv: there is no column 'zz', it has a, label. Check the column name",
+        ),
         ({None: str(good)}, Columns(drop=("a",)), DataError, "good.csv: there is no column except label, a: give at least one"),
         ({"train": str(good), "validation": str(wider)}, Columns(), DataError, "differ in columns: b. Give all splits the same"),
         (

@@ -227,7 +227,7 @@ def test_a_column_that_alone_tells_the_label_is_a_leak(labels: int) -> None:
         finding = look(values, truth.tolist())
         assert finding is not None
         assert (finding.kind, finding.is_useless) == ("leak", False)
-        assert finding.what.startswith("alone, it tells the label of ")
+        assert finding.what.startswith("this column alone predicts the label of ")
     noisy = np.where(rng(3).random(1000) < 0.1, rng(4).integers(0, labels, 1000), truth)
     assert look(noisy * 3 + rng(2).random(1000), truth.tolist()) is None
     # Nine rows of a rare label are too few to say so.

@@ -20,7 +20,7 @@ from emsco_train.export.searched_design import check_counts, export_searched_des
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters, SetFitter
 from emsco_train.models.logistic.regression import softmax
-from emsco_train.models.temperature import LIMITS, ScoredLeads, cross_fit_temperature, find_leads, fit_temperature
+from emsco_train.models.temperature import LIMITS, LogitMargins, compute_margins, cross_fit_temperature, fit_temperature
 from emsco_train.report.report_file import write_report
 from emsco_train.runs.front_measurement import measure_designs
 from tests.processes import run_expecting_error, run_successfully
@@ -37,7 +37,7 @@ def drawn_rows(rows: int, labels: int, temperature: float, seed: int = 0) -> tup
     return true * temperature, target
 
 
-def brute_force(rows: ScoredLeads) -> float:
+def brute_force(rows: LogitMargins) -> float:
     """Return the temperature of least log loss, by a search that knows nothing of slopes."""
     found = minimize_scalar(lambda x: rows.log_loss(np.exp(x)), bounds=np.log(LIMITS), method="bounded", options={"xatol": 1e-9})
     return float(np.exp(found.x))
@@ -48,15 +48,15 @@ def brute_force(rows: ScoredLeads) -> float:
 
 @pytest.mark.parametrize("labels", [2, 3, 5])
 def test_log_loss_is_that_of_the_probabilities(labels: int) -> None:
-    """The loss of leads is minus the log of the true label's probability, at any temperature; weights count as repeats."""
+    """The loss of margins is minus the log of the true label's probability, at any temperature; weights count as repeats."""
     logits, target = drawn_rows(200, labels, 1.0)
-    rows = ScoredLeads(find_leads(logits, target))
+    rows = LogitMargins(compute_margins(logits, target))
     for temperature in (0.3, 1.0, 4.0):
         probabilities = softmax(logits.T / temperature)
         assert rows.log_loss(temperature) == pytest.approx(-np.log(probabilities[np.arange(200), target]).mean())
     weights = np.arange(200) % 3
-    repeated = ScoredLeads(np.repeat(rows.leads, weights, axis=1))
-    weighted = ScoredLeads(rows.leads, weights.astype(float))
+    repeated = LogitMargins(np.repeat(rows.margins, weights, axis=1))
+    weighted = LogitMargins(rows.margins, weights.astype(float))
     assert weighted.log_loss() == pytest.approx(repeated.log_loss())
     assert fit_temperature(weighted) == pytest.approx(fit_temperature(repeated), rel=2e-4)
 
@@ -66,9 +66,9 @@ def test_log_loss_is_that_of_the_probabilities(labels: int) -> None:
         lambda wrong: arrays(np.float64, st.tuples(st.just(wrong), st.integers(1, 30)), elements=st.floats(-60, 60, width=16))
     )
 )
-def test_the_temperature_has_the_least_log_loss(leads: np.ndarray) -> None:
+def test_the_temperature_has_the_least_log_loss(margins: np.ndarray) -> None:
     """No temperature within the limits has a lower log loss, whatever the rows, but for the rounding to four digits."""
-    rows = ScoredLeads(leads)
+    rows = LogitMargins(margins)
     temperature = fit_temperature(rows)
     assert LIMITS[0] <= temperature <= LIMITS[1]
     assert rows.log_loss(temperature) <= rows.log_loss(brute_force(rows)) * (1 + 1e-6) + 1e-9
@@ -79,50 +79,50 @@ def test_the_temperature_has_the_least_log_loss(leads: np.ndarray) -> None:
 def test_the_true_temperature_is_found(labels: int, factor: float) -> None:
     """Log-odds that are too large by a factor get that factor as their temperature, calibrated ones 1; scaling is equivariant."""
     logits, target = drawn_rows(20_000, labels, factor)
-    rows = ScoredLeads(find_leads(logits, target))
+    rows = LogitMargins(compute_margins(logits, target))
     assert fit_temperature(rows) == pytest.approx(factor, rel=0.05) == pytest.approx(brute_force(rows), rel=0.05)
-    assert fit_temperature(ScoredLeads(rows.leads * 2)) == pytest.approx(2 * fit_temperature(rows), rel=2e-4)
-    # Steps that shrink too slowly are halved: any start leads there.
+    assert fit_temperature(LogitMargins(rows.margins * 2)) == pytest.approx(2 * fit_temperature(rows), rel=2e-4)
+    # Steps that shrink too slowly are halved: any start margins there.
     assert {fit_temperature(rows, start) for start in (0.05, 0.4, 7.0, 20.0)} == {fit_temperature(rows)}
 
 
 def test_rows_that_say_nothing_have_no_temperature() -> None:
     """Equal log-odds, no weight, or rows that no temperature could tell apart: 1. All right or all wrong: a limit."""
-    assert fit_temperature(ScoredLeads(np.zeros((1, 5)))) == 1.0
-    assert fit_temperature(ScoredLeads(np.ones((2, 5)), np.zeros(5)), start=3.0) == 1.0
-    assert ScoredLeads(np.ones((2, 5)), np.zeros(5)).log_loss() == 0.0
-    assert fit_temperature(ScoredLeads(np.full((1, 5), -1e6))) == 1.0
-    assert fit_temperature(ScoredLeads(np.full((1, 5), -2.0))) == LIMITS[0]
-    assert fit_temperature(ScoredLeads(np.full((1, 5), 1e6))) == LIMITS[1]
+    assert fit_temperature(LogitMargins(np.zeros((1, 5)))) == 1.0
+    assert fit_temperature(LogitMargins(np.ones((2, 5)), np.zeros(5)), start=3.0) == 1.0
+    assert LogitMargins(np.ones((2, 5)), np.zeros(5)).log_loss() == 0.0
+    assert fit_temperature(LogitMargins(np.full((1, 5), -1e6))) == 1.0
+    assert fit_temperature(LogitMargins(np.full((1, 5), -2.0))) == LIMITS[0]
+    assert fit_temperature(LogitMargins(np.full((1, 5), 1e6))) == LIMITS[1]
 
 
 @pytest.mark.parametrize("labels", [2, 3])
 def test_one_outlying_row_does_not_decide(labels: int) -> None:
     """A row that is wrong with log-odds of a million counts as one of 36, the log of the rounding error of 1."""
     logits, target = drawn_rows(500, labels, 1.0)
-    plain = fit_temperature(ScoredLeads(find_leads(logits, target)))
+    plain = fit_temperature(LogitMargins(compute_margins(logits, target)))
     outlying = np.zeros((labels, 1))
     outlying[-1] = 1e6
-    leads = find_leads(np.hstack([logits, outlying]), np.r_[target, 0])
-    assert leads.max() == pytest.approx(36.04, abs=0.01)
-    assert plain < fit_temperature(ScoredLeads(leads)) < 2 * plain
-    single = find_leads((outlying[-1:] - outlying[:1]), np.array([0]))
-    assert single.max() == leads.max()
+    margins = compute_margins(np.hstack([logits, outlying]), np.r_[target, 0])
+    assert margins.max() == pytest.approx(36.04, abs=0.01)
+    assert plain < fit_temperature(LogitMargins(margins)) < 2 * plain
+    single = compute_margins((outlying[-1:] - outlying[:1]), np.array([0]))
+    assert single.max() == margins.max()
 
 
 def test_a_temperature_is_kept_only_where_other_rows_gain() -> None:
     """Each part's temperature comes from the others; if the loss of its rows is not lower, nothing is scaled."""
-    sharp = [ScoredLeads(find_leads(*drawn_rows(400, 2, 3.0, seed))) for seed in range(3)]
+    sharp = [LogitMargins(compute_margins(*drawn_rows(400, 2, 3.0, seed))) for seed in range(3)]
     sources = [[1, 2], [0, 2], [0, 1]]
     kept = cross_fit_temperature(sharp, sources)
-    assert kept.parts[0] == fit_temperature(ScoredLeads.join(sharp[1:]))
+    assert kept.parts[0] == fit_temperature(LogitMargins.join(sharp[1:]))
     assert kept.is_kept
     assert (kept.applied(None), kept.applied(1)) == (kept.temperature, kept.parts[1])
-    assert kept.before == pytest.approx(ScoredLeads.join(sharp).log_loss())
+    assert kept.before == pytest.approx(LogitMargins.join(sharp).log_loss())
     losses = [part.log_loss(temperature) for part, temperature in zip(sharp, kept.parts, strict=True)]
     assert kept.after == pytest.approx(np.mean(losses))
     # Each fold asks for what harms the other.
-    opposed = cross_fit_temperature([ScoredLeads(np.full((1, 9), -1.0)), ScoredLeads(np.full((1, 9), 1.0))], [[1], [0]])
+    opposed = cross_fit_temperature([LogitMargins(np.full((1, 9), -1.0)), LogitMargins(np.full((1, 9), 1.0))], [[1], [0]])
     assert not opposed.is_kept
     assert (opposed.applied(None), opposed.applied(0)) == (1.0, 1.0)
     assert "not lower, so not used" in opposed.describe()
@@ -134,7 +134,7 @@ def test_calibrated_scores_mostly_keep_their_confidences() -> None:
     """Where the probabilities are true already, temperatures are near 1, and a good part of them is not used at all."""
     made = []
     for seed in range(40):
-        parts = [ScoredLeads(find_leads(*drawn_rows(200, 2, 1.0, 10 * seed + part))) for part in range(3)]
+        parts = [LogitMargins(compute_margins(*drawn_rows(200, 2, 1.0, 10 * seed + part))) for part in range(3)]
         made.append(cross_fit_temperature(parts, [[1, 2], [0, 2], [0, 1]]))
     assert np.mean([scaling.is_kept for scaling in made]) < 0.6
     assert np.median([abs(np.log(scaling.applied(None))) for scaling in made]) < 0.05
@@ -195,12 +195,12 @@ def test_the_temperature_of_a_part_comes_from_the_others() -> None:
     fitted = [fitter.fit(inputs) for fitter in SetFitter.of_parts(problem)]
     raw = [fitter.fit(inputs) for fitter in SetFitter.of_parts(plain)]
     scored = [
-        ScoredLeads(find_leads(np.log(one.probabilities(part.scored.codes[:, :6])).T, part.scored.target))
+        LogitMargins(compute_margins(np.log(one.probabilities(part.scored.codes[:, :6])).T, part.scored.target))
         for one, part in zip(raw, plain.parts, strict=True)
     ]
     for position, (one, other) in enumerate(zip(fitted, raw, strict=True)):
         assert one.scaling == fitted[0].scaling
-        expected = fit_temperature(ScoredLeads.join([rows for index, rows in enumerate(scored) if index != position]))
+        expected = fit_temperature(LogitMargins.join([rows for index, rows in enumerate(scored) if index != position]))
         assert one.scaling.parts[position] == pytest.approx(expected, rel=2e-4)
         np.testing.assert_allclose(one.model.coef, other.model.coef / one.scaling.applied(position), rtol=1e-12)
 
@@ -213,8 +213,8 @@ def test_folds_in_order_of_time_learn_from_earlier_ones() -> None:
     assert scaling.parts[0] == 1.0
     first = SetFitter.of_parts(sharp_problem(None, time=np.arange(160), folds=3))[0].fit(NAMES)
     rows = problem.parts[0].scored
-    leads = find_leads(np.log(first.probabilities(rows.codes)).T, rows.target)
-    assert scaling.parts[1] == pytest.approx(fit_temperature(ScoredLeads(leads)), rel=1e-3)
+    margins = compute_margins(np.log(first.probabilities(rows.codes)).T, rows.target)
+    assert scaling.parts[1] == pytest.approx(fit_temperature(LogitMargins(margins)), rel=1e-3)
 
 
 def test_weights_of_rows_count_and_those_of_classes_do_not() -> None:
@@ -222,13 +222,13 @@ def test_weights_of_rows_count_and_those_of_classes_do_not() -> None:
     problem = sharp_problem(sample_weight=np.r_[np.zeros(40), np.ones(120)], folds=2)
     scaling = SetFitter.of(problem).fit(NAMES[:5]).scaling
     raw = SetFitter.of_parts(sharp_problem(None, sample_weight=np.r_[np.zeros(40), np.ones(120)], folds=2))
-    leads = []
+    margins = []
     for fitter, part in zip(raw, problem.parts, strict=True):
         assert (part.scored.rows >= 40).all()
         scores = fitter.fit(NAMES[:5]).probabilities(part.scored.codes[:, :5])
-        leads.append(ScoredLeads(find_leads(np.log(scores).T, part.scored.target)))
+        margins.append(LogitMargins(compute_margins(np.log(scores).T, part.scored.target)))
     assert scaling is not None
-    assert scaling.temperature == pytest.approx(fit_temperature(ScoredLeads.join(leads)), rel=1e-3)
+    assert scaling.temperature == pytest.approx(fit_temperature(LogitMargins.join(margins)), rel=1e-3)
     with pytest.warns(UserWarning, match="class"):
         weighted = sharp_problem(class_weight={1: 3.0})
     assert all(part.scored.weights is None for part in weighted.parts)

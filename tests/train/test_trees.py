@@ -227,14 +227,14 @@ def by_category(make: Any, **options: Any) -> Any:
         (lambda: by_category(make_sklearn, categorical_features="from_dtype"), "it splits by category.*categorical_features"),
         (lambda: by_category(make_lightgbm, min_data_per_group=1, cat_smooth=1), "it splits by category.*categorical_feature$"),
         (lambda: by_category(make_xgboost, enable_categorical=True), "it splits by category.*enable_categorical"),
-        (lambda: fit_quietly(make_lightgbm(zero_as_missing=True), *make_table(2, gaps=0.0)), "zeros for gaps"),
+        (lambda: fit_quietly(make_lightgbm(zero_as_missing=True), *make_table(2, gaps=0.0)), "zeros for missing values"),
         (lambda: fit_quietly(make_lightgbm(linear_tree=True), *make_table(2, gaps=0.0)), "linear models"),
         (lambda: fit_quietly(make_lightgbm(objective="cross_entropy"), *make_table(2, gaps=0.0)), "objective is 'cross_entropy'"),
         (
             lambda: fit_quietly(make_lightgbm(boosting_type="rf", subsample=0.5, subsample_freq=1), *make_table(2, gaps=0.0)),
             "averages its trees",
         ),
-        (lambda: fit_quietly(make_xgboost(missing=0.0), *make_table(2, gaps=0.0)), "takes 0.0 for gaps"),
+        (lambda: fit_quietly(make_xgboost(missing=0.0), *make_table(2, gaps=0.0)), "takes 0.0 for missing values"),
         (lambda: fit_quietly(make_xgboost(booster="dart"), *make_table(2, gaps=0.0)), "booster is 'dart'"),
         (lambda: fit_quietly(make_xgboost(objective="binary:hinge"), *make_table(2, gaps=0.0)), "objective is 'binary:hinge'"),
         (
@@ -246,7 +246,9 @@ def by_category(make: Any, **options: Any) -> Any:
 def test_what_cannot_be_had_exactly_is_refused(fitted: Any, reason: str) -> None:
     """The error names the classifier, the reason and the option to leave out."""
     estimator = fitted()
-    with pytest.raises(ConversionError, match=f"^{type(estimator).__name__} has no faithful ONNX graph: .*{reason}"):
+    with pytest.raises(
+        ConversionError, match=f"^{type(estimator).__name__} cannot be converted to ONNX with equal probabilities: .*{reason}"
+    ):
         read_trees(estimator)
 
 
@@ -270,5 +272,8 @@ def test_trees_that_differ_are_refused(rounded: bool) -> None:
     assert trees is not None
     encoder = BlockEncoder.fit([Feature(name=f"x{i}", kind="numeric", cost=1.0) for i in range(WIDTH)], x)
     model = ClassifierModel(estimator, TreeClassifier(trees.ensemble, is_rounded=rounded))
-    with pytest.raises(ConversionError, match="HistGradientBoostingClassifier has no faithful ONNX graph: probabilities differ"):
+    with pytest.raises(
+        ConversionError,
+        match="HistGradientBoostingClassifier cannot be converted to ONNX with equal probabilities: probabilities differ",
+    ):
         convert_stage(encoder, model, x)

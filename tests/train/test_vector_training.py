@@ -138,7 +138,7 @@ def test_what_is_learned_of_a_vector() -> None:
         infer_features(table, ["words"], costs, {"words": FeatureOptions(kind="numeric")})
     with pytest.raises(DesignError, match="kind='vector' does not fit 'a', a column of values"):
         infer_features(Table.of({"a": [1.0]}), ["a"], CostModel.of(None, ["a"]), {"a": FeatureOptions(kind="vector")})
-    with pytest.raises(DataError, match="a gap"):
+    with pytest.raises(DataError, match="a missing value"):
         infer_features(table, ["words"], costs, {"words": FeatureOptions(missing="forbid")})
 
 
@@ -186,8 +186,8 @@ def test_a_vector_is_so_many_numbers_in_a_group(seed: int, gaps: bool, stages: l
     parts = Problem.of(apart(table), labels, costs=APART_COSTS, threshold=0.8, seed=seed)
     np.testing.assert_array_equal(whole.train.encoded, parts.train.encoded)
     split_stages = [tuple(part for name in stage for part in (NAMES if name == "words" else [name])) for stage in stages]
-    one = CascadeFitter.of(whole).fit([tuple(stage) for stage in stages], StageThresholds.alike(whole.thresholds))
-    other = CascadeFitter.of(parts).fit(split_stages, StageThresholds.alike(parts.thresholds))
+    one = CascadeFitter.of(whole).fit([tuple(stage) for stage in stages], StageThresholds.constant(whole.thresholds))
+    other = CascadeFitter.of(parts).fit(split_stages, StageThresholds.constant(parts.thresholds))
     assert one.stage_costs() == other.stage_costs()
     codes = whole.held_out.codes
     for mine, its in zip(one.stages, other.stages, strict=True):
@@ -292,8 +292,8 @@ def test_an_empty_vector_of_a_fold_is_scaled_once() -> None:
     problem = Problem.of(table, target, folds=2)
     codes = problem.train.codes.copy()
     codes[:, 1:] = np.nan
-    learnt = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
-    assert learnt.blocks[1:] == problem.encoder.blocks[1:]
+    learned = problem.learner.learn(codes, problem.train.target, None, default=problem.encoder)
+    assert learned.blocks[1:] == problem.encoder.blocks[1:]
 
 
 # Files

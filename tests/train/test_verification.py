@@ -113,7 +113,7 @@ def test_a_planted_difference_is_found(tmp_path: Path) -> None:
     """A model that is not the bundle's is detected, with counts and the first rows; `require` raises."""
     done, held_out = export("breast_cancer", tmp_path)
     table = Table.of(held_out)
-    stricter = replace(done.model, thresholds=StageThresholds.alike((0.99, 0.99)))
+    stricter = replace(done.model, thresholds=StageThresholds.constant((0.99, 0.99)))
     found = verify(done.bundle, stricter, table)
     assert not found.agrees
     assert found.stages > 0

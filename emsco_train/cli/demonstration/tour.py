@@ -157,7 +157,7 @@ def _summary(exported: RunExport, folder: Path) -> None:
         [name, percent(counts.right, counts.accepted), percent(counts.accepted, counts.rows), f"{cost:.2f} {unit}"]
         for name, counts, cost in (
             ("this cascade", expected, expected.cost.mean),
-            ("everything for everyone", baseline, full),
+            ("all features for every item", baseline, full),
         )
     ]
     print(indent(format_table(["", "accuracy of the decided", "decided", "mean cost"], rows), "   "))

@@ -30,7 +30,7 @@ class Clock:
     overhead_s: float
     # The shortest time that differs from nothing: the variation of the overhead, or the clock's own step.
     resolution_s: float
-    # Seconds of wall time, whatever is measured: to notice waiting, and calls that exceed their time-out.
+    # Seconds of wall time, whatever is measured: to notice waiting, and calls that exceed their timeout.
     wall: Callable[[], float] = time.perf_counter
 
     def seconds(self, start: int, end: int) -> float:

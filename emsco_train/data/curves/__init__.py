@@ -1,1 +1,1 @@
-"""Curves: what is learnt about each feature by itself, before stage models weigh the features against each other."""
+"""Curves: what is learned about each feature by itself, before stage models weigh the features against each other."""

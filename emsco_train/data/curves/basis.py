@@ -8,12 +8,12 @@ import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
-from emsco_train.data.curve import cells_of
+from emsco_train.data.curve import find_cells
 
 __all__ = ["FeatureBasis", "choose_knots"]
 
-# Cells of a number, at most, and the steps that are learnt freely over them. On Spambase, and on small tables, 16 to 64 cells and
-# 8 to 16 steps did equally well.
+# Cells of a number, at most, and the steps that are learned freely over them. On Spambase, and on small tables, 16 to 64 cells
+# and 8 to 16 steps did equally well.
 _MAX_CELLS = 32
 _MAX_STEPS = 8
 # Values beyond these quantiles count as these when the cells of a number are placed on a line.
@@ -41,10 +41,10 @@ class FeatureBasis:
         """Return the basis of a feature, from its codes in the rows that an additive model is fitted on."""
         if feature.kind == "categorical":
             count = len(feature.categories)
-            return cls(None, cells_of(codes, None, count), None, np.zeros(count + 1, dtype=np.bool_))
+            return cls(None, find_cells(codes, None, count), None, np.zeros(count + 1, dtype=np.bool_))
         values, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
         knots = choose_knots(values, counts, _MAX_CELLS)
-        cells = cells_of(codes, knots, len(knots) + 1)
+        cells = find_cells(codes, knots, len(knots) + 1)
         clipped = np.clip(codes, *np.nanquantile(codes, _LINE_QUANTILES)) if len(values) else codes
         shapes = np.hstack([_line(clipped, cells, len(knots) + 1)[:, None], _steps(cells, len(knots) + 1)])
         columns = np.zeros((len(shapes) + 2, shapes.shape[1] + 1))

@@ -13,7 +13,7 @@ from emsco_train.data.folds import Fold, make_folds
 from emsco_train.data.split_keys import group_codes
 from emsco_train.errors import DataError
 
-__all__ = ["MAX_CHOICE_ROWS", "ChoiceRows", "one_against_others", "sample_rows"]
+__all__ = ["MAX_CHOICE_ROWS", "ChoiceRows", "one_vs_rest_targets", "sample_rows"]
 
 # At most: thirty cells need no more.
 MAX_CHOICE_ROWS = 5_000
@@ -60,6 +60,6 @@ def sample_rows(count: int, most: int, rng: np.random.Generator) -> Array:
     return np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
 
 
-def one_against_others(target: Ints, labels: int) -> list[Floats]:
+def one_vs_rest_targets(target: Ints, labels: int) -> list[Floats]:
     """Return what each output is fitted to: the second of two labels, or each of several against the others."""
     return [(target == label).astype(np.float64) for label in ((1,) if labels == 2 else range(labels))]

@@ -104,7 +104,7 @@ class EncoderLearner:
 
     def _learn_curves(self, codes: Floats, target: Ints, weights: Floats | None) -> dict[str, Curve]:
         described, own_codes = _without_vectors(self.features, codes)
-        learnt = learn_curves(
+        learned = learn_curves(
             *(described, own_codes, target),
             labels=self.labels,
             weights=weights,
@@ -112,7 +112,7 @@ class EncoderLearner:
             rng=np.random.default_rng((self.seed, 4)),
             directions=self.directions,
         )
-        return {feature.name: curve for feature, curve in zip(described, learnt, strict=True)}
+        return {feature.name: curve for feature, curve in zip(described, learned, strict=True)}
 
 
 def _without_vectors(features: Sequence[Feature], codes: Floats) -> tuple[list[Feature], Floats]:

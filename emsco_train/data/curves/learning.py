@@ -19,7 +19,7 @@ from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curve import Curve
 from emsco_train.data.curves.additive_fit import CurvePenalties, fit_additive, log_losses
 from emsco_train.data.curves.basis import FeatureBasis
-from emsco_train.data.curves.choice_rows import ChoiceRows, one_against_others, sample_rows
+from emsco_train.data.curves.choice_rows import ChoiceRows, one_vs_rest_targets, sample_rows
 from emsco_train.data.directions import UNDIRECTED, Directions
 
 __all__ = ["choose_penalties", "learn_curves", "principal_columns"]
@@ -27,7 +27,7 @@ __all__ = ["choose_penalties", "learn_curves", "principal_columns"]
 _LINE_PENALTIES = (1.0, 8.0, 64.0, 512.0)
 # Times that of lines.
 _STEP_PENALTIES = (1.0, 4.0, 16.0, 64.0)
-# Rows that curves are learnt from, at most.
+# Rows that curves are learned from, at most.
 _MAX_ROWS = 100_000
 # Columns of a feature in the stage models of several labels, more of which added nothing on NSL-KDD; one, where the model of all
 # features would have more parameters than this: the time of a fit grows with their third power.
@@ -52,7 +52,7 @@ def learn_curves(
     rows = sample_rows(len(codes), _MAX_ROWS, rng)
     bases = _make_bases(features, codes[rows], directions)
     row_weights = np.ones(len(rows)) if weights is None else weights[rows]
-    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_against_others(target[rows], labels)]
+    models = [fit_additive(bases, wanted, row_weights, penalties) for wanted in one_vs_rest_targets(target[rows], labels)]
     widths = _column_counts(features, labels)
     return tuple(
         _make_curve(basis, [model.coefficients[place] for model in models], row_weights, width)
@@ -88,7 +88,7 @@ def choose_penalties(
     candidates = [CurvePenalties(line, factor * line) for factor in _STEP_PENALTIES]
     curved_losses = _held_out_losses(curved, chosen, len(labels), candidates)
     losses = np.vstack([curved_losses, straight_losses[best]])
-    return [*candidates, CurvePenalties(line)][_strongest_of_the_good(losses)]
+    return [*candidates, CurvePenalties(line)][_choose_by_one_standard_error(losses)]
 
 
 def _make_bases(features: Sequence[Feature], codes: Floats, directions: Directions) -> list[FeatureBasis]:
@@ -96,7 +96,7 @@ def _make_bases(features: Sequence[Feature], codes: Floats, directions: Directio
     return [FeatureBasis.of(feature, column, directions.of(feature.name)) for feature, column in columns]
 
 
-def _strongest_of_the_good(losses: Floats) -> int:
+def _choose_by_one_standard_error(losses: Floats) -> int:
     """Return the last of those whose loss exceeds the lowest by no more than one standard error of the difference."""
     excess = losses - losses[np.argmin(losses.sum(axis=1))]
     is_good = excess.sum(axis=1) <= excess.std(axis=1) * np.sqrt(losses.shape[1])
@@ -108,7 +108,7 @@ def _held_out_losses(
 ) -> Floats:
     """Return the loss of each row [candidates, rows], by weight, under models of the other folds; penalties are ascending."""
     losses, weights = np.zeros((len(candidates), len(chosen.rows))), chosen.weights
-    for fold, wanted in itertools.product(chosen.folds, one_against_others(chosen.target, labels)):
+    for fold, wanted in itertools.product(chosen.folds, one_vs_rest_targets(chosen.target, labels)):
         fitted, scored = ([basis.take(rows) for basis in bases] for rows in (fold.fitted, fold.scored))
         model = None
         for place in reversed(range(len(candidates))):
@@ -119,7 +119,7 @@ def _held_out_losses(
 
 
 def _column_counts(features: Sequence[Feature], labels: int) -> list[int]:
-    """Return how many columns of stage models the curve of each feature has, whatever rows it is learnt from."""
+    """Return how many columns of stage models the curve of each feature has, whatever rows it is learned from."""
     counts = [_column_count(feature, labels) for feature in features]
     return counts if labels * sum(counts) <= _MAX_PARAMETERS else [1] * len(counts)
 

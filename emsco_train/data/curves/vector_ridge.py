@@ -10,7 +10,7 @@ import numpy as np
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.curves.additive_fit import log_losses
-from emsco_train.data.curves.choice_rows import MAX_CHOICE_ROWS, ChoiceRows, one_against_others
+from emsco_train.data.curves.choice_rows import MAX_CHOICE_ROWS, ChoiceRows, one_vs_rest_targets
 
 __all__ = ["choose_vector_penalty"]
 
@@ -42,7 +42,7 @@ def choose_vector_penalty(
         return 1.0
     own = columns[chosen.rows]
     losses = np.zeros(len(_PENALTIES))
-    for fold, wanted in itertools.product(chosen.folds, one_against_others(chosen.target, len(labels))):
+    for fold, wanted in itertools.product(chosen.folds, one_vs_rest_targets(chosen.target, len(labels))):
         start = np.zeros(columns.shape[1] + 1)
         for place in reversed(range(len(_PENALTIES))):
             # Each starts at the one before.

@@ -83,7 +83,7 @@ class LogisticBatch:
         """Return some of the models."""
         return LogisticBatch(self.columns[index], self.coef[index], self.intercept[index], self.passes[index])
 
-    def cooled(self, temperatures: Floats) -> LogisticBatch:
+    def with_temperatures(self, temperatures: Floats) -> LogisticBatch:
         """Return the models with their log-odds divided by a temperature each [sets]."""
         coef, intercept = self.coef / temperatures[:, None, None], self.intercept / temperatures[:, None]
         return LogisticBatch(self.columns, coef, intercept, self.passes)

@@ -46,7 +46,7 @@ def _read_tree(block: str, target: int, factor: float) -> Tree:
     if (decision & _BY_CATEGORY).any():
         raise ConversionError("it splits by category; categories reach it as columns of 0 and 1: leave out categorical_feature")
     if (decision & _ZERO_IS_GAP).any():
-        raise ConversionError("it takes zeros for gaps: leave out zero_as_missing")
+        raise ConversionError("it takes zeros for missing values: leave out zero_as_missing")
     if fields["is_linear"] != "0":
         raise ConversionError("its leaves are linear models: leave out linear_tree")
     threshold = numbers("threshold", np.float64)

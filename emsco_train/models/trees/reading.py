@@ -36,4 +36,6 @@ def read_trees(estimator: Any) -> TreeClassifier | None:
     try:
         return reader(estimator)
     except ConversionError as error:
-        raise ConversionError(f"{type(estimator).__name__} has no faithful ONNX graph: {error}") from None
+        raise ConversionError(
+            f"{type(estimator).__name__} cannot be converted to ONNX with equal probabilities: {error}"
+        ) from None

@@ -23,7 +23,7 @@ __all__ = ["read_xgboost"]
 def read_xgboost(estimator: Any) -> TreeClassifier:
     """Return the trees of a fitted XGBClassifier."""
     if not (isinstance(estimator.missing, float) and math.isnan(estimator.missing)):
-        raise ConversionError(f"it takes {estimator.missing!r} for gaps: leave out missing")
+        raise ConversionError(f"it takes {estimator.missing!r} for missing values: leave out missing")
     booster = estimator.get_booster()
     if hasattr(estimator, "best_iteration"):
         # After early stopping, it predicts with the best iterations alone.

@@ -86,7 +86,7 @@ def enumerate_front(
     [[3], [2], [23], [[0, 1]], [1]]
     """
     if jobs < 1:
-        raise DesignError(f"jobs: {jobs} is not at least 1")
+        raise DesignError(f"jobs is {jobs}: expected a whole number, 1 or more")
     work = estimate_workload(n, max_stages, bits.rows, allow_exclusion=allow_exclusion, pinned=pinned, jobs=jobs)
     if len(bits.cost) != 2**n or bits.rows >= MAX_ENUMERATED_ROWS:
         expected = f"{n} features need {2**n} sets, and at most {MAX_ENUMERATED_ROWS - 1} rows are allowed"

@@ -39,7 +39,7 @@ def count_splices(
 ) -> int:  # pragma: no cover - compiled
     """Count what the chains do that share this one's first and last sets; return how many there are.
 
-    A new chain has one of all sets between two of `chain`, or at an end, or in the place of a neighbour; or it has one set
+    A new chain has one of all sets between two of `chain`, or at an end, or instead of a neighbour; or it has one set
     less, or none after the new one. All are nested; `closed` keeps the last set. `sets` [sets, words] are masks of features,
     `confident` and `right` [sets, words] their bits, `cost` their units, and item i counts `units[i]`, or 1 where that is
     empty. `splices` gets the new set of each chain, -1 for none, how many sets stay before it, and the first one that stays

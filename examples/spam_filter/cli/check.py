@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a message; - is standard input")
     parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="the trained model")
     add_list_options(parser)
-    parser.add_argument("--reasons", type=int, default=6, metavar="N", help="features to show for each message (6)")
+    parser.add_argument("--reasons", type=int, default=6, metavar="N", help="features to show for each message (default: 6)")
     return parser
 
 

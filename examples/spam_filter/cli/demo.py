@@ -18,8 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Make synthetic mail, train a filter on it, start the SMTP service, send it messages, and show their headers "
         "and the cost. Needs no network and no corpus; takes about a minute.",
     )
-    parser.add_argument("--out", type=Path, default=Path("spam-demo"), metavar="FOLDER", help="where it all goes (./spam-demo)")
-    parser.add_argument("--count", type=int, default=1500, metavar="N", help="synthetic messages to learn from (1500)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("spam-demo"), metavar="FOLDER", help="folder for all files (default: ./spam-demo)"
+    )
+    parser.add_argument("--count", type=int, default=1500, metavar="N", help="synthetic messages to learn from (default: 1500)")
     options = parser.parse_args(argv)
     return run_command("spam_filter demo", lambda: _demo(options.out, options.count))
 

@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spam_filter evaluate",
         description="Decide labelled mail, and count what is right, wrong and unsure. Give mail that the model was not trained "
-        "on: it knows the other by heart.",
+        "on: figures on its own training mail are too good.",
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder of the trained model")
     parser.add_argument("mail", nargs="?", type=Path, metavar="MAIL", help="a folder with labels.csv, or with spam and ham in it")

@@ -19,8 +19,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Write synthetic mail, made up from word lists: good enough to try the commands, and for nothing else.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="MAIL", help="a new folder")
-    parser.add_argument("--count", type=int, default=1500, metavar="N", help="messages (1500)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed gives the same mail (0)")
+    parser.add_argument("--count", type=int, default=1500, metavar="N", help="number of messages (default: 1500)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="random seed: the same seed gives the same mail (default: 0)"
+    )
     options = parser.parse_args(argv)
     return run_command("spam_filter generate", lambda: _generate(options.out, options.count, options.seed))
 

@@ -33,8 +33,22 @@ def _parser() -> argparse.ArgumentParser:
         "nothing. Run it now and then; what is there already stays.",
     )
     add = parser.add_argument
-    add("--spam", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.Junk; may repeat")
-    add("--ham", type=Path, action="append", default=[], metavar="FOLDER", help="such as Maildir/.NotJunk; may repeat")
+    add(
+        "--spam",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="such as Maildir/.Junk; can be given more than once",
+    )
+    add(
+        "--ham",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="such as Maildir/.NotJunk; can be given more than once",
+    )
     add("--out", type=Path, required=True, metavar="MAIL", help="the training set; train and retrain read it")
     add("--everything", action="store_true", help="also what the filter itself gave this label")
     return parser
@@ -51,12 +65,12 @@ def _learn(options: argparse.Namespace) -> None:
         message = f"{', '.join(missing)}: there is no such Maildir, with cur and new in it"
         if not there:
             raise CorpusError(f"{message}: give a folder that people move mail to")
-        # Nobody may have moved anything there yet: the others are learnt from.
-        print(f"{message}: nothing is learnt from it", file=sys.stderr)
+        # Nobody may have moved anything there yet: the others are learned from.
+        print(f"{message}: nothing is learned from it", file=sys.stderr)
     counts: Counter[Label] = Counter()
     for label, folder in there:
         counts[label] += learn_from_moves(label, folder, options.out, everything=options.everything)
-    print(f"learnt: {counts['spam']} spam and {counts['ham']} ham messages are new in {options.out}")
+    print(f"learned: {counts['spam']} spam and {counts['ham']} ham messages are new in {options.out}")
 
 
 def _is_maildir(folder: Path) -> bool:

@@ -180,9 +180,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--corpus", type=Path, metavar="PATH", help="labelled mail, as train takes it (default: synthetic mail)")
     add("--messages", type=int, default=1000, help="messages in each round (default: %(default)s)")
     add("--connections", type=int, default=8, help="connections at the same time (default: %(default)s)")
-    add("--processes", type=int, default=1, help="of the service (default: %(default)s)")
+    add("--processes", type=int, default=1, help="processes of the service (default: %(default)s)")
     add("--rounds", type=int, default=2, help="how often each is loaded, in turns (default: %(default)s)")
-    add("--seed", type=int, default=1, help="of the synthetic mail, or of the order of the corpus (default: %(default)s)")
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        help="random seed of the synthetic mail, or of the order of the corpus (default: %(default)s)",
+    )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The command ``milter``: the filter inside of a mail server's own conversation."""
+"""The command ``milter``: the filter inside a mail server's own conversation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter milter", description="Mark mail inside of a mail server's own conversation, by the milter protocol."
+        prog="spam_filter milter", description="Mark mail inside a mail server's own conversation, by the milter protocol."
     )
     large = "of a larger message the beginning is looked at"
     add_service_options(parser, MilterSettings, listen="mail servers connect here", max_bytes=large)
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "--on-error",
         choices=("accept", "tempfail"),
         default="accept",
-        help="what becomes of a message that cannot be decided: accepted and marked error, or tried again later (%(default)s)",
+        help="a message that cannot be decided is accepted and marked error, or tried again later (default: %(default)s)",
     )
     return parser
 

@@ -96,7 +96,7 @@ def _read_mail(options: argparse.Namespace) -> list[LabelledMail]:
             if not mails:
                 # Emptied, or on a volume that is not mounted: what people moved cannot stand for it.
                 raise CorpusError(f"{folder} holds no {label} message: the first folder must have both kinds, restore its mail")
-            print(f"{folder} holds no {label} message: none is learnt from it", file=sys.stderr)
+            print(f"{folder} holds no {label} message: nothing is learned from it", file=sys.stderr)
         mails += found
     return mails
 

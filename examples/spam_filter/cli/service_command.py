@@ -141,7 +141,7 @@ def add_service_options(parser: argparse.ArgumentParser, kind: type[ServiceSetti
         "--dns",
         default=default["dns"],
         metavar="WHERE",
-        help="whom a model with look-ups asks: HOST:PORT, a zone file, or system (default: %(default)s)",
+        help="name server for a model with lookups: HOST:PORT, a zone file, or system (default: %(default)s)",
     )
 
 

@@ -57,46 +57,66 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `retrain` has too: where more mail is, and how to train."""
     add_pair_options(parser)
     add = parser.add_argument
-    add("--split", choices=("families", "time"), default="families", help="draw the splits, or divide by time (families)")
+    add(
+        "--split", choices=("families", "time"), default="families", help="draw the splits, or divide by time (default: families)"
+    )
     add(
         "--own-domain",
         action="append",
         default=[],
         metavar="D",
-        help="a domain of yours, to be ignored: it shows who receives the mail, not what it is; may repeat",
+        help="a domain of yours, to be ignored: it shows who receives the mail, not what it is; can be given more than once",
     )
-    add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; may repeat")
+    add("--without", action="append", default=[], metavar="FEATURE", help="leave a feature out; can be given more than once")
     add(
         "--attacked-share",
         type=float,
         default=1.0,
         metavar="N",
-        help="attacked copies per spam message to train with: forged senders, ham text, words in disguise; 0 for none (1)",
+        help="attacked copies per spam message in training: forged senders, ham text, words in disguise; 0 for none (default: 1)",
     )
-    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (0.95)")
-    add("--spam-threshold", type=float, default=0.998, metavar="P", help="confidence needed to call it spam (0.998)")
+    add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (default: 0.95)")
+    add("--spam-threshold", type=float, default=0.998, metavar="P", help="confidence needed to call it spam (default: 0.998)")
     add(
         "--max-error",
         type=float,
         default=0.03,
         metavar="E",
-        help="certify that at most this share of the decided mail is wrong (0.03)",
+        help="certify that at most this share of the decided mail is wrong (default: 0.03)",
     )
     add(
         "--min-coverage",
         type=float,
         default=0.0,
         metavar="C",
-        help="share of the mail that must be decided (as much as possible)",
+        help="share of the mail that must be decided (default: as much as possible)",
     )
-    add("--max-cost-share", type=float, default=0.37, metavar="X", help="mean cost, as a share of everything's (0.37)")
-    add("--dns", metavar="WHERE", help="learn from look-ups too, and ask here: HOST:PORT, a zone file, or system")
-    add("--client-list", action="append", default=[], metavar="ZONE", help="a block list of client addresses; may repeat")
-    add("--domain-list", action="append", default=[], metavar="ZONE", help="a block list of domains in links; may repeat")
-    add("--query-ms", type=float, default=20.0, metavar="MS", help="what one DNS question costs, in time (20)")
-    add("--cost-messages", type=int, default=200, metavar="N", help="messages that costs are measured on (200)")
-    add("--generations", type=int, default=60, metavar="N", help="of the search (60)")
-    add("--seed", type=int, default=0, metavar="N", help="of splits and search (0)")
+    add(
+        "--max-cost-share",
+        type=float,
+        default=0.37,
+        metavar="X",
+        help="mean cost, as a share of the cost of all features (default: 0.37)",
+    )
+    add("--dns", metavar="WHERE", help="learn from lookups too, and ask here: HOST:PORT, a zone file, or system")
+    add(
+        "--client-list",
+        action="append",
+        default=[],
+        metavar="ZONE",
+        help="a block list of client addresses; can be given more than once",
+    )
+    add(
+        "--domain-list",
+        action="append",
+        default=[],
+        metavar="ZONE",
+        help="a block list of domains in links; can be given more than once",
+    )
+    add("--query-ms", type=float, default=20.0, metavar="MS", help="what one DNS question costs, in time (default: 20)")
+    add("--cost-messages", type=int, default=200, metavar="N", help="messages that costs are measured on (default: 200)")
+    add("--generations", type=int, default=60, metavar="N", help="generations of the search (default: 60)")
+    add("--seed", type=int, default=0, metavar="N", help="random seed of splits and search (default: 0)")
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
@@ -187,7 +207,7 @@ def format_model(trained: TrainedModel) -> list[str]:
         *stages,
         f"test mail    {decided} decided, {right} of it right",
         f"exits        {', '.join(exits)}; unsure: {percent(expected.rows - expected.accepted, expected.rows)}",
-        f"cost         {expected.cost.mean:.0f} {unit} on average; everything for every message: {full:.0f}",
+        f"cost         {expected.cost.mean:.0f} {unit} on average; all features for every message: {full:.0f}",
         *describe_certificate(exported.choice.certificate)[:1],
         f"written      {trained.folder}",
     ]

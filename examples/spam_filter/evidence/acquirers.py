@@ -1,4 +1,4 @@
-"""The acquirers that ask the network: each async, with a time-out, a breaker, and a cache by what its answer depends on.
+"""The acquirers that ask the network: each async, with a timeout, a breaker, and a cache by what its answer depends on.
 
 | acquirer | asks | cached by |
 |---|---|---|
@@ -21,8 +21,8 @@ from typing import Any, Final
 from emsco_runtime import AcquirerCache, Acquirers, CircuitBreaker
 from spam_filter.evidence.block_list import BlockList, address_name, is_listable
 from spam_filter.evidence.names import DNS_GROUPS
-from spam_filter.evidence.off_loop import read_off_loop
 from spam_filter.evidence.origin import origin_of
+from spam_filter.evidence.read_in_thread import read_in_thread
 from spam_filter.evidence.resolver import Resolver
 from spam_filter.evidence.sender_checks import SenderChecks
 from spam_filter.evidence.sender_policy import SpfResult, spf_domain
@@ -48,7 +48,7 @@ class Evidence:
     resolver
         Answers the questions.
     settings
-        Lists and time-out.
+        Lists and timeout.
     """
 
     def __init__(self, resolver: Resolver, settings: LookupSettings) -> None:
@@ -81,7 +81,7 @@ class Evidence:
 
     async def client_lists(self, mail: Mail) -> dict[str, float]:
         """Return how many lists have the client's address."""
-        address = (await read_off_loop(origin_of, mail)).address
+        address = (await read_in_thread(origin_of, mail)).address
         if address is None:
             return {"client_listed": 0.0}
         name = address_name(address)
@@ -89,7 +89,7 @@ class Evidence:
 
     async def domain_lists(self, mail: Mail) -> dict[str, float]:
         """Return how many listings the domains have that links point at."""
-        domains = await read_off_loop(_listable_domains, mail)
+        domains = await read_in_thread(_listable_domains, mail)
         return {"links_listed": float(sum(await asyncio.gather(*(one.count_listed(domains) for one in self._domain_lists))))}
 
 

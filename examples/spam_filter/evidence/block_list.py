@@ -1,8 +1,8 @@
 """`BlockList`: a DNS list of addresses or domains (RFC 5782): what is listed has an address within 127.0.0.0/8.
 
-Lists lie at times: one that was given up may answer for every name, or a provider answers for names that do not exist. So a list
-is believed only while it lists its test entry and does not list what no list may: it is asked for both now and then. Answers
-outside of 127.0.0.0/8, and those of 127.255.255.0/24, by which lists say "you ask too much", are no listings.
+Lists give false answers at times: one that was given up may answer for every name, or a provider answers for names that do not
+exist. So a list is used only while it lists its test entry and does not list the entry that no list may: both are asked for now
+and then. Answers outside of 127.0.0.0/8, and those of 127.255.255.0/24, by which lists say "you ask too much", are no listings.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class BlockList:
     kind
         What it lists.
     resolver
-        Whom to ask.
+        The resolver to ask.
     """
 
     def __init__(self, zone: str, kind: ListKind, resolver: Resolver) -> None:
@@ -80,7 +80,7 @@ class BlockList:
         Raises
         ------
         LookupFailed
-            If the list does not answer, or cannot be believed.
+            If the list does not answer, or fails its test entries.
         """
         await self._check()
         return _is_listing(await self._ask(name))
@@ -98,7 +98,7 @@ class BlockList:
         self._checked = now
         try:
             always, never = await asyncio.gather(self._ask(listed), self._ask(not_listed))
-            _believe(self.zone, always, never)
+            _check_test_entries(self.zone, always, never)
         except BaseException:
             self._checked = -_CHECK_S
             raise
@@ -107,10 +107,10 @@ class BlockList:
         return await self._resolver.resolve(f"{name}.{self.zone}", "A")
 
 
-def _believe(zone: str, always: Records, never: Records) -> None:
+def _check_test_entries(zone: str, always: Records, never: Records) -> None:
     if not _is_listing(always) or _is_listing(never):
-        fault = "lists what no list may" if _is_listing(never) else "does not list its test entry"
-        raise LookupFailed(f"the block list {zone} {fault}: it is not believed")
+        fault = "lists the entry that no list may" if _is_listing(never) else "does not list its test entry"
+        raise LookupFailed(f"the block list {zone} {fault}: its answers are not used")
 
 
 def _is_listing(records: Records) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["KnownAnswers", "evaluate"]
 _Result = TypeVar("_Result")
 # SPF allows ten, and ten addresses for each of them; a policy that needs more is somebody's trap.
 _MOST_QUESTIONS: Final = 30
-# Characters of answers; whoever publishes them decides how many, and every one is read again after each question.
+# Characters of answers; their publisher decides how many, and every one is read again after each question.
 _SMALL: Final = 1_000
 
 

@@ -1,6 +1,6 @@
 """`Origin`: where a message came from, as far as we can trust it.
 
-A message in service has an envelope, and nothing else is believed: its Received fields are whatever the sender wrote. A message
+A message in service has an envelope, and nothing else is trusted: its Received fields are whatever the sender wrote. A message
 of a corpus has none, so its Received fields are all there is: the first public address from the top is taken for the client.
 """
 

@@ -23,7 +23,7 @@ def model_acquirers(folder: Path, stores: Stores, dns: str) -> Acquirers:
     stores
         Its stores.
     dns
-        Whom a model with look-ups asks, as `open_resolver` takes it.
+        What a model with lookups asks, as `open_resolver` takes it.
 
     Raises
     ------
@@ -34,12 +34,12 @@ def model_acquirers(folder: Path, stores: Stores, dns: str) -> Acquirers:
     if settings is None:
         return acquirers(stores)
     try:
-        # Only here: a model without look-ups needs none of the libraries.
+        # Only here: a model without lookups needs none of the libraries.
         from spam_filter.evidence.acquirers import lookup_acquirers  # noqa: PLC0415
         from spam_filter.evidence.resolver import open_resolver  # noqa: PLC0415
     except ImportError as error:
         raise ModelError(
-            f"{folder / LOOKUPS}: look-ups need more packages ({error}): install the extra dns of the example"
+            f"{folder / LOOKUPS}: lookups need more packages ({error}): install the extra dns of the example"
         ) from None
     resolver = open_resolver(dns, timeout_s=settings.timeout_s / 2)
     return acquirers(stores) | lookup_acquirers(resolver, settings, stores)

@@ -1,6 +1,6 @@
 """Resolvers: who answers DNS questions. A name server, or a zone file in memory.
 
-That a name does not exist, or has no such record, is an answer: an empty one. No answer at all (time-out, SERVFAIL, REFUSED,
+That a name does not exist, or has no such record, is an answer: an empty one. No answer at all (timeout, SERVFAIL, REFUSED,
 bytes that make no sense) is a `LookupFailed`.
 """
 
@@ -34,7 +34,7 @@ Records: TypeAlias = tuple[str, ...]
 
 SYSTEM: Final = "system"
 _CACHED_ANSWERS: Final = 20_000
-# Whoever sends mail decides what its domain publishes: more than this is no policy and no key.
+# The sender of mail decides what its domain publishes: more than this is no policy and no key.
 _MOST_RECORDS: Final = 50
 _MOST_TEXT: Final = 4_096
 _MOST_ALIASES: Final = 8

@@ -2,7 +2,7 @@
 
 A domain whose own name servers do not answer proves nothing about itself: its mail is not authenticated, and that is a value.
 Were it a failure, anybody could open the breakers with a broken domain. Only where our resolver does not answer at all is the
-look-up a failure.
+lookup a failure.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 from spam_filter.errors import LookupFailed
 from spam_filter.evidence.domain_policy import NO_POLICY, DomainPolicy, are_aligned, find_policy
-from spam_filter.evidence.off_loop import read_off_loop
 from spam_filter.evidence.origin import origin_of
+from spam_filter.evidence.read_in_thread import read_in_thread
 from spam_filter.evidence.resolver import Resolver
 from spam_filter.evidence.sender_policy import SpfResult, check_spf, spf_domain
 from spam_filter.evidence.signatures import Signatures, check_signatures
@@ -30,7 +30,7 @@ _NO_SIGNATURES = Signatures()
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """Whether a message is from whom it says.
+    """Whether a message is from the sender that it names.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class SenderChecks:
     def __init__(self, resolver: Resolver, timeout_s: float) -> None:
         self._resolver = resolver
         self._timeout_s = timeout_s
-        self._spf = _OncePerMail(self._check_spf)
-        self._signatures = _OncePerMail(self._check_signatures)
-        self._policies = _OncePerMail(self._find_policy)
+        self._spf = _CachedPerMail(self._check_spf)
+        self._signatures = _CachedPerMail(self._check_signatures)
+        self._policies = _CachedPerMail(self._find_policy)
 
     async def spf(self, mail: Mail) -> SpfResult:
         """Return what SPF says of the client."""
@@ -76,19 +76,19 @@ class SenderChecks:
         return Authentication(policy, await _find_alignment(mail, result, signatures, policy))
 
     async def is_authenticated(self, mail: Mail) -> bool:
-        """Return whether SPF or DKIM vouch for the domain in From, whatever it asks for: one look-up less."""
+        """Return whether SPF or DKIM vouch for the domain in From, whatever it asks for: one lookup less."""
         result, signatures = await asyncio.gather(self.spf(mail), self.signatures(mail))
         return await _find_alignment(mail, result, signatures, NO_POLICY)
 
     async def _check_spf(self, mail: Mail) -> SpfResult:
-        origin = await read_off_loop(origin_of, mail)
+        origin = await read_in_thread(origin_of, mail)
         return await self._bounded(check_spf(origin, self._resolver), "temperror", failed="temperror")
 
     async def _check_signatures(self, mail: Mail) -> Signatures:
         return await self._bounded(check_signatures(mail, self._resolver), _NO_SIGNATURES)
 
     async def _find_policy(self, mail: Mail) -> DomainPolicy:
-        domain = await read_off_loop(_from_domain, mail)
+        domain = await read_in_thread(_from_domain, mail)
         return await self._bounded(find_policy(domain, self._resolver), NO_POLICY)
 
     async def _bounded(self, check: Awaitable[_Result], otherwise: _Result, failed: _Result | None = None) -> _Result:
@@ -116,12 +116,12 @@ async def _find_alignment(mail: Mail, result: SpfResult, signatures: Signatures,
     """Return whether SPF or DKIM vouch for the domain in From."""
     if result != "pass" and not signatures.valid:
         return False
-    domain, origin = await read_off_loop(_from_domain, mail), await read_off_loop(origin_of, mail)
+    domain, origin = await read_in_thread(_from_domain, mail), await read_in_thread(origin_of, mail)
     by_spf = result == "pass" and are_aligned(spf_domain(origin), domain, strict=policy.strict_spf)
     return by_spf or any(are_aligned(signer, domain, strict=policy.strict_dkim) for signer in signatures.valid)
 
 
-class _OncePerMail(Generic[_Result]):
+class _CachedPerMail(Generic[_Result]):
     """Makes a check once for each message, also where several ask at the same time."""
 
     def __init__(self, check: Callable[[Mail], Awaitable[_Result]]) -> None:
@@ -129,7 +129,7 @@ class _OncePerMail(Generic[_Result]):
         self._tasks: WeakKeyDictionary[Mail, asyncio.Task[_Result]] = WeakKeyDictionary()
 
     async def get(self, mail: Mail) -> _Result:
-        """Return the result; who asks may be cancelled without a loss to the others."""
+        """Return the result; a caller may be cancelled without a loss to the others."""
         task = self._tasks.get(mail)
         if task is None:
             task = self._tasks[mail] = asyncio.ensure_future(self._run(mail))

@@ -1,4 +1,4 @@
-"""SPF (RFC 7208): may this client send mail for this domain? Decided by pyspf, with our resolver in the place of its own."""
+"""SPF (RFC 7208): may this client send mail for this domain? Decided by pyspf, with our resolver instead of its own."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Query(spf.query):  # type: ignore[misc] # the library has no types
         if not found and not ignore_void:
             self.void_lookups += 1
             if self.void_lookups > spf.MAX_VOID_LOOKUPS:
-                raise spf.PermError("too many look-ups without a result")
+                raise spf.PermError("too many lookups without a result")
         if qtype in ("TXT", "SPF"):
             return [(text.encode("latin-1"),) for text in found]
         if qtype == "MX":

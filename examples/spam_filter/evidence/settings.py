@@ -1,4 +1,4 @@
-"""`LookupSettings`: which look-ups a model was trained with; it keeps them in its folder, since other lists say other things."""
+"""`LookupSettings`: which lookups a model was trained with; it keeps them in its folder, since other lists say other things."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOKUPS: Final = "lookups.json"
 
 @dataclass(frozen=True, slots=True)
 class LookupSettings:
-    """Block lists by name, and how long one look-up may take.
+    """Block lists by name, and how long one lookup may take.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LookupSettings:
 
     @classmethod
     def read(cls, folder: Path) -> LookupSettings | None:
-        """Return those of a model's folder; None for a model without look-ups.
+        """Return those of a model's folder; None for a model without lookups.
 
         Raises
         ------

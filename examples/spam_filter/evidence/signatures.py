@@ -1,4 +1,4 @@
-"""DKIM (RFC 6376): whose signatures does a message bear? Verified by dkimpy, with our resolver in the place of its own.
+"""DKIM (RFC 6376): whose signatures does a message bear? Verified by dkimpy, with our resolver instead of its own.
 
 The sender chooses message, signature and key, and some of the library's steps take time in proportion to the square of what they
 are given. So messages and keys beyond the bounds below are not verified: their signatures count as absent.
@@ -15,7 +15,7 @@ import dkim
 
 from spam_filter.errors import LookupFailed
 from spam_filter.evidence.known_answers import KnownAnswers, evaluate
-from spam_filter.evidence.off_loop import read_off_loop
+from spam_filter.evidence.read_in_thread import read_in_thread
 from spam_filter.evidence.resolver import Resolver
 from spam_filter.message.limits import HEADER_BYTES, HEADER_FIELDS, RAW_BYTES
 from spam_filter.message.mail import Mail
@@ -53,7 +53,7 @@ class Signatures:
 
 async def check_signatures(mail: Mail, resolver: Resolver) -> Signatures:
     """Verify the first few signatures of a message."""
-    if not await read_off_loop(_is_signed, mail):
+    if not await read_in_thread(_is_signed, mail):
         return Signatures()
 
     def check(known: KnownAnswers) -> Signatures:

@@ -1,4 +1,4 @@
-"""What the stores think of a message: look-ups in SQLite, several features from each."""
+"""What the stores think of a message: lookups in SQLite, several features from each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Clues: what of a message the stores count, each under a number.
 
 A clue's number is a hash of its kind and its text: the stores hold no address and no word that one could read. Words can still be
-guessed and looked up, so keep a store as you keep the mail it was learnt from.
+guessed and looked up, so keep a store as you keep the mail it was learned from.
 """
 
 from __future__ import annotations
@@ -152,6 +152,6 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
 
 
 def footer_clues(mail: Mail) -> set[int]:
-    """Return all clues of the footer, which are looked up and never learnt, each once."""
+    """Return all clues of the footer, which are looked up and never learned, each once."""
     pieces = chain(footer_sample_clues(mail), footer_word_clues(mail))
     return {*chain.from_iterable(pieces), *footer_host_clues(mail)}

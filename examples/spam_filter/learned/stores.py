@@ -107,7 +107,7 @@ class Stores:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; look-ups fail from now on."""
+        """Close all connections; lookups fail from now on."""
         with self._lock:
             self._closed = True
             _close_all(self._connections)
@@ -118,7 +118,7 @@ class Stores:
         Raises
         ------
         sqlite3.Error
-            If the store is locked for longer than the time-out, damaged, or closed.
+            If the store is locked for longer than the timeout, damaged, or closed.
         """
         connection = self._connection()
         found: dict[int, float] = {}
@@ -158,7 +158,7 @@ class Stores:
                 )
                 # Before its first use, which may fail: `close` then finds it.
                 self._connections.add(connection)
-                # Each thread keeps up to 4 MB of the file: most look-ups then read no page.
+                # Each thread keeps up to 4 MB of the file: most lookups then read no page.
                 connection.execute("PRAGMA cache_size = -4096")
             holder = self._local.holder = _ConnectionHolder(connection)
             # Threads of a pool come and go: with the thread goes its holder, and with that its connection.

@@ -67,7 +67,7 @@ def count_lookups(folder: Path, where: str, raws: Sequence[bytes]) -> LookupCoun
     Parameters
     ----------
     folder
-        A model with look-ups.
+        A model with lookups.
     where
         The name server.
     raws
@@ -80,7 +80,7 @@ def count_lookups(folder: Path, where: str, raws: Sequence[bytes]) -> LookupCoun
     """
     kept = LookupSettings.read(folder)
     if kept is None:
-        raise ModelError(f"{folder}: the model was trained without look-ups")
+        raise ModelError(f"{folder}: the model was trained without lookups")
     # Counted, not timed: a busy machine must not change a decision.
     settings = replace(kept, timeout_s=_PATIENCE_S)
 
@@ -119,7 +119,7 @@ def decide_without_answers(folder: Path, raws: Sequence[bytes], *, deadline_s: f
     Parameters
     ----------
     folder
-        A model with look-ups.
+        A model with lookups.
     raws
         The messages.
     deadline_s

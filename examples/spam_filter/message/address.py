@@ -76,7 +76,7 @@ def read_address(value: str) -> Address:
 
 
 def read_mailbox(value: str) -> Address:
-    """Return whom a From field names: the address that mail programs reply to, with its name decoded; or `NOBODY`.
+    """Return the sender in a From field: the address that mail programs reply to, with its name decoded; or `NOBODY`.
 
     Examples
     --------

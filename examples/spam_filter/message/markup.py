@@ -66,7 +66,7 @@ class PageText:
     hidden
         What a style hides.
     attributes
-        Text in attributes that is shown: in place of a picture, on a button, in a frame.
+        Text in attributes that is shown: instead of a picture, on a button, in a frame.
     """
 
     visible: str

@@ -126,7 +126,7 @@ def split_parts(raw: bytes, header: HeaderBlock) -> MimeParts:
     [('text/plain', b'one'), ('text/html', b'<p>')]
     """
     found: list[Part] = []
-    # A stack in place of recursion: how deep a message nests is the sender's choice.
+    # A stack instead of recursion: how deep a message nests is the sender's choice.
     waiting = [(header, raw[header.body : header.body + RAW_BYTES], 1)]
     seen, complete = 0, len(raw) - header.body <= RAW_BYTES
     while waiting and seen < PARTS:

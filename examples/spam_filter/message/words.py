@@ -1,7 +1,7 @@
 """The words of a text, as the token store knows them.
 
 What mailing-list software adds is set apart: the tag in the subject and the footer. It shows how a message arrived, and a filter
-that learns it has learnt which lists its owner reads. What is in the place of a footer may speak for spam, never for ham.
+that learns it has learned which lists its owner reads. What stands where a footer would be may speak for spam, never for ham.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def word_chunks(text: str, chunks: int, words: int) -> list[list[str]]:
 def sample_windows(text: str, windows: int, words: int) -> list[list[str]]:
     """Return a few longer words at each of several places, spread evenly over a text from its beginning to its end.
 
-    Whoever puts other text before, behind or between cannot push the rest out of all of them.
+    Other text before, behind or between cannot push the rest out of all of them.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 The service calls it in a thread: parsing MIME and counting words is plain code that keeps the processor busy, and SQLite is plain
 code that may wait; in the event loop either would hold up every other connection. A model that asks the network is decided by
-`classify_async` in the loop: its look-ups wait in coroutines, many at the same time, and plain acquirers run in
-the cascade's pool.
+`classify_async` in the loop: its lookups wait in coroutines, many at the same time, and plain acquirers run in the cascade's
+pool.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Connection(ForwardedClient):
         return read_path(arg)
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
-        """Take a message; in the place of aiosmtpd's own, which refuses long lines."""
+        """Take a message; instead of aiosmtpd's own, which refuses long lines."""
         if await self.check_helo_needed():
             return
         envelope = self.envelope
@@ -267,7 +267,7 @@ class RefusedConnection(asyncio.Protocol):
         self._refusals = refusals
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Answer 421 in the place of a greeting."""
+        """Answer 421 instead of a greeting."""
         if isinstance(transport, asyncio.WriteTransport):
             transport.write(self._refusals.reply("connections", transport.get_extra_info("peername")))
         transport.close()

@@ -122,8 +122,8 @@ class Handler:
         recipients = tuple(envelope.rcpt_tos)
         client = client_of(session, envelope)
         verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, client.address, client.helo))
-        parcel = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
-        receipt, forged = await self._mark_and_deliver(parcel, verdict)
+        message = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
+        receipt, forged = await self._mark_and_deliver(message, verdict)
         seconds = time.perf_counter() - started
         self._count(verdict, receipt, forged, seconds)
         _log.info(
@@ -145,7 +145,7 @@ class Handler:
         _log.error("a conversation failed: %s", type(error).__name__)
         return "451 4.3.0 internal error, try again"
 
-    async def _mark_and_deliver(self, parcel: OutgoingMessage, verdict: Verdict) -> tuple[DeliveryResult, int]:
+    async def _mark_and_deliver(self, message: OutgoingMessage, verdict: Verdict) -> tuple[DeliveryResult, int]:
         """Return what became of a message, and how many forged headers it had."""
 
         def work(unmarked: OutgoingMessage) -> tuple[DeliveryResult, int]:
@@ -153,7 +153,7 @@ class Handler:
             return self._delivery.deliver(replace(unmarked, content=marked.content)), marked.forged
 
         try:
-            return await asyncio.wrap_future(self._deliverers.submit(work, parcel))
+            return await asyncio.wrap_future(self._deliverers.submit(work, message))
         except PoolFull:
             return DeliveryResult("deferred", "451 4.3.2 no thread is free, try again"), 0
 

@@ -147,7 +147,7 @@ def remove_forged_headers(raw: bytes) -> tuple[bytes, int]:
         met += 1
         reading = next((one for one in readings if kept.endswith(one.before_line)), None)
         if reading is None:
-            # Inside of a line.
+            # Inside a line.
             kept += raw[at : at + _NAME_BYTES]
             at += _NAME_BYTES
         else:

@@ -66,14 +66,14 @@ class Mailboxes:
         if fixed == path:
             self._folder(self._path)
 
-    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+    def deliver(self, message: OutgoingMessage) -> DeliveryResult:
         """Write a message for each recipient; what the disk refuses, the sender keeps."""
         written: list[tuple[MaildirFolder, str]] = []
         try:
-            for recipient in dict.fromkeys(parcel.recipients):
+            for recipient in dict.fromkeys(message.recipients):
                 # One by one: what was written before a failure is discarded.
                 written.append(  # noqa: PERF401
-                    self._write(recipient, _envelope(parcel.sender, recipient), parcel.content)
+                    self._write(recipient, _envelope(message.sender, recipient), message.content)
                 )
             _publish(written)
         except OSError as error:

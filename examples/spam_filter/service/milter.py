@@ -1,4 +1,4 @@
-"""`Milter`: the filter inside of a mail server's own conversation (Sendmail, Postfix): it sees each message before it is queued.
+"""`Milter`: the filter inside a mail server's own conversation (Sendmail, Postfix): it sees each message before it is queued.
 
 It adds our headers and takes forged ones away; it never rejects or discards. Until the end of a message it only collects: the
 mail server has not yet told its client that it has the message. If we die, hang or fail, the mail server does what it is set to

@@ -59,35 +59,35 @@ class NextHop:
         self._hostname = hostname
         self._timeout_s = timeout_s
 
-    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+    def deliver(self, message: OutgoingMessage) -> DeliveryResult:
         """Hand a message on."""
         try:
-            return self._deliver(parcel)
+            return self._deliver(message)
         except _NegativeReply as answer:
             return _result_of_answer(answer)
         except (OSError, smtplib.SMTPException) as error:
             return DeliveryResult("deferred", f"451 4.4.1 the next hop does not answer: {type(error).__name__}")
 
-    def _deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+    def _deliver(self, message: OutgoingMessage) -> DeliveryResult:
         hop = smtplib.SMTP(local_hostname=self._hostname, timeout=self._timeout_s)
         try:
             _connect(hop, self._endpoint)
-            return _hand_over(hop, parcel)
+            return _hand_over(hop, message)
         finally:
             _quit(hop)
 
 
-def _hand_over(hop: smtplib.SMTP, parcel: OutgoingMessage) -> DeliveryResult:
-    if parcel.utf8 and not hop.has_extn("smtputf8"):
+def _hand_over(hop: smtplib.SMTP, message: OutgoingMessage) -> DeliveryResult:
+    if message.utf8 and not hop.has_extn("smtputf8"):
         return DeliveryResult("refused", "550 5.6.7 the next hop does not take SMTPUTF8")
-    if not hop.has_extn("chunking") and can_be_smuggled(parcel.content):
+    if not hop.has_extn("chunking") and can_be_smuggled(message.content):
         return DeliveryResult("refused", "554 5.6.0 the message holds line ends that could be taken for its end")
     # Addresses were checked when they came: valid text with SMTPUTF8, else ASCII.
     hop.command_encoding = "utf-8"
-    _expect(hop.docmd("MAIL", f"FROM:<{parcel.sender}>{_options(hop, parcel)}"))
-    for recipient in parcel.recipients:
+    _expect(hop.docmd("MAIL", f"FROM:<{message.sender}>{_options(hop, message)}"))
+    for recipient in message.recipients:
         _expect(hop.docmd("RCPT", f"TO:<{recipient}>"))
-    text = _send(hop, parcel.content)
+    text = _send(hop, message.content)
     return DeliveryResult("delivered", f"250 2.0.0 passed on: {one_line(text.decode('ascii', 'replace'))}")
 
 
@@ -106,14 +106,14 @@ def _connect(hop: smtplib.SMTP, endpoint: Endpoint) -> None:
     hop.ehlo_or_helo_if_needed()
 
 
-def _options(hop: smtplib.SMTP, parcel: OutgoingMessage) -> str:
+def _options(hop: smtplib.SMTP, message: OutgoingMessage) -> str:
     """Return the parameters of MAIL, as far as the server knows them."""
     options = ""
     if hop.has_extn("size"):
-        options += f" SIZE={len(parcel.content)}"
-    if hop.has_extn("8bitmime") and not parcel.content.isascii():
+        options += f" SIZE={len(message.content)}"
+    if hop.has_extn("8bitmime") and not message.content.isascii():
         options += " BODY=8BITMIME"
-    if parcel.utf8:
+    if message.utf8:
         options += " SMTPUTF8"
     return options
 
@@ -160,7 +160,7 @@ def stuff_dots(content: bytes) -> bytes:
 
 
 def can_be_smuggled(content: bytes) -> bool:
-    r"""Return whether a careless server could see the end of the message inside of it.
+    r"""Return whether a careless server could see the end of the message inside it.
 
     Examples
     --------

@@ -59,7 +59,7 @@ class Delivery(Protocol):
     def max_recipients(self) -> int:
         """Return how many recipients one message may have."""
 
-    def deliver(self, parcel: OutgoingMessage) -> DeliveryResult:
+    def deliver(self, message: OutgoingMessage) -> DeliveryResult:
         """Hand a message on; never raises for trouble with the place, and says "delivered" only when the message is safe."""
 
 

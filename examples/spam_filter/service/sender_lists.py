@@ -8,7 +8,7 @@ authenticated, and anyone can write either:
 - **block**: the message is ``spam``. Nobody gains by forging a blocked sender, so addresses in a name or in a second From field
   are looked up, too.
 - **allow**: the message is ``unsure`` where it would have been ``spam``, so that a person sees it. It is never made ``ham``:
-  whoever knows an allowed sender can forge it.
+  a spammer who knows an allowed sender can forge it.
 
 A sender that is on both lists is blocked.
 """

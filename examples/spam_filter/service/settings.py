@@ -53,7 +53,7 @@ class ServiceSettings:
         long lets the next begin. When as many have missed their deadline and are still being decided, others are marked ``error``
         without waiting.
     dns
-        Whom a model with look-ups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
+        What a model with lookups asks: ``HOST:PORT`` of a name server, a zone file, or ``system``.
     processes
         Processes that accept mail; above 1, one more watches over them.
     """
@@ -107,7 +107,7 @@ class Settings(ServiceSettings):
     next_hop: Endpoint | None = None
     idle_s: float = 300.0
     hop_s: float = 60.0
-    # Once: a look-up for each connection may be a DNS query.
+    # Once: a lookup for each connection may be a DNS query.
     hostname: str = field(default_factory=socket.gethostname)
 
     def __post_init__(self) -> None:

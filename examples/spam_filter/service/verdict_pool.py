@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final
 
 from emsco_runtime.pool import AcquirerPool, PoolFull
-from spam_filter.evidence.off_loop import read_off_loop
+from spam_filter.evidence.read_in_thread import read_in_thread
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, asks_network, classify, classify_async
 from spam_filter.service.sender_lists import SenderLists
@@ -69,7 +69,7 @@ class VerdictPool:
         if asks_network(self._model):
             MESSAGE_ID.set(message_id)
             decided = await classify_async(self._model, raw, envelope, self._deadline_s)
-            return await read_off_loop(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
+            return await read_in_thread(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
         try:
             verdict: Verdict = await self.pool.call_async(
                 self._classify, _Message(message_id, raw, envelope), timeout_s=self._deadline_s, hold_s=_HOLD_S

@@ -1,6 +1,6 @@
-"""The client's address behind another mail server: XFORWARD, by which Postfix says whom it got a message from.
+"""The client's address behind another mail server: XFORWARD, by which Postfix says which client it got a message from.
 
-Without it the client of an after-queue filter is always the mail server itself. It is believed only from this machine: whoever
+Without it the client of an after-queue filter is always the mail server itself. It is trusted only from this machine: whoever
 else could say it would choose the address that is looked up in block lists and compared with SPF records.
 """
 

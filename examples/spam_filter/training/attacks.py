@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"[A-Za-z]{4,20}")
 _TEXT_LENGTHS: Final = (300, 4000)
 """Characters of ham text that are added, least and most."""
 _FOOTER_LENGTHS: Final = (150, 600)
-"""Characters of spam in the place of a footer, least and most."""
+"""Characters of spam where a footer would be, least and most."""
 _BROKEN_SHARES: Final = (0.3, 1.0)
 """Share of the longer words that are broken, least and most."""
 _LOOK_ALIKES: Final = str.maketrans(

@@ -119,7 +119,7 @@ def _read_labelled_files(folder: Path) -> Iterator[LabelledMail]:
         if name is None or label not in LABELS:
             raise CorpusError(f"{labels}: expected a file and a label, ham or spam, got {name!r} and {label!r}")
         if "\0" in name:
-            raise CorpusError(f"{labels}: {name!r} is no name of a file, since it holds a NUL: correct it")
+            raise CorpusError(f"{labels}: {name!r} is not a file name, since it holds a NUL: correct it")
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise CorpusError(f"{labels}: {name!r} is outside the folder: name files within it")

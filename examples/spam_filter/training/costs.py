@@ -24,7 +24,7 @@ def measure_costs(stores_path: Path, raws: Sequence[bytes], *, seed: int, repeat
     Parameters
     ----------
     stores_path
-        The stores that the look-ups ask.
+        The stores that the lookups ask.
     raws
         Sample messages.
     seed

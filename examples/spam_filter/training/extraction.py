@@ -1,12 +1,12 @@
 """From labelled mail to rows of features, honestly.
 
 What the stores say of a message must not come from the message itself: a word that was seen once, in this very spam, would look
-like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the messages that are learnt
+like a sure sign, and the stage models would trust the stores far more than new mail deserves. So the messages that are learned
 from, those of train and validation, are cross-fitted: their families are dealt into ten folds, and the features of a fold come
-from stores that were learnt from the other nine. All other messages, and later the live ones, get the stores that were learnt
+from stores that were learned from the other nine. All other messages, and later the live ones, get the stores that were learned
 from all of these.
 
-An attacked copy of a message goes with its original: the same fold, so the same stores, and nothing is learnt from it.
+An attacked copy of a message goes with its original: the same fold, so the same stores, and nothing is learned from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["FOLDS", "ExtractedRows", "Row", "extract", "extract_row"]
 
 Row: TypeAlias = Mapping[str, float | bool]
 FOLDS: Final = 10
-_LEARNT: Final = ("train", "validation")
+_LEARNED: Final = ("train", "validation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def extract(
     """
     from emsco_train import cross_fit, deal_folds  # noqa: PLC0415 - training only
 
-    groups = [family if split in _LEARNT else None for split, family in zip(splits, families, strict=True)]
+    groups = [family if split in _LEARNED else None for split, family in zip(splits, families, strict=True)]
     folds = deal_folds(groups, FOLDS)
     parts = {fold: ClueCounts() for fold in range(FOLDS)}
     parsed = [Mail.parse(one.raw) for one in mails]
@@ -107,7 +107,7 @@ def extract(
         fold = folds[left_out[0]] if left_out else None
         if fold is None:
             return stores_path
-        # What is looked up and was not learnt from these messages: borrowed text, and footers.
+        # What is looked up and was not learned from these messages: borrowed text, and footers.
         others = {clue for index in left_out for clue in footer_clues(parsed[index])}
         others.update(clue for index in left_out if index >= len(mails) for clue in all_clues(parsed[index]))
         path = Path(folder) / f"{fold}.sqlite"

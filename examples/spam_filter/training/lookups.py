@@ -1,7 +1,7 @@
-"""Features from the network for a corpus, and what they cost: the questions they ask, each at a price in look-up time.
+"""Features from the network for a corpus, and what they cost: the questions they ask, each at a price in lookup time.
 
 Old mail has no live DNS: what its domains publish today says nothing of the day it was sent. So a model is trained without
-look-ups unless a resolver is named, and for a corpus that is a zone made for it (`spam_filter.synthetic.zones`).
+lookups unless a resolver is named, and for a corpus that is a zone made for it (`spam_filter.synthetic.zones`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["LookupPlan", "add_lookups", "count_queries", "price_lookups"]
 
 _AT_A_TIME: Final = 16
-# Nobody waits for training, and an answer that is late would be learnt as "none".
+# Nobody waits for training, and an answer that is late would be learned as "none".
 _PATIENCE_S: Final = 30.0
 UNIT: Final = "us of CPU and look-up time"
 
 
 @dataclass(frozen=True, slots=True)
 class LookupPlan:
-    """Which look-ups to train with.
+    """Which lookups to train with.
 
     Parameters
     ----------
     dns
-        Whom to ask: ``HOST:PORT`` of a name server, a zone file, or ``system``.
+        Where to ask: ``HOST:PORT`` of a name server, a zone file, or ``system``.
     client_lists, domain_lists
         Block lists of addresses, and of domains.
     query_ms
@@ -72,12 +72,12 @@ def add_lookups(raws: Sequence[bytes], rows: Sequence[Row], plan: LookupPlan) ->
     rows
         Their other features; the sender's reputation is taken from there, so that it stays cross-fitted.
     plan
-        Whom to ask for what.
+        The resolver, and what to ask.
 
     Raises
     ------
     LookupFailed
-        If there is no answer: what is missing in training would be learnt as a fact.
+        If there is no answer: what is missing in training would be learned as a fact.
     """
     from spam_filter.evidence.acquirers import Evidence  # noqa: PLC0415 - its libraries are optional
     from spam_filter.evidence.resolver import open_resolver  # noqa: PLC0415
@@ -121,7 +121,7 @@ def count_queries(raws: Sequence[bytes], plan: LookupPlan) -> dict[str, float]:
 
 
 def price_lookups(measured: CostModel, queries: dict[str, float], query_ms: float) -> CostModel:
-    """Return the costs with those of look-ups: a group is paid once, and what is derived from other groups is paid through them.
+    """Return the costs with those of lookups: a group is paid once, and what is derived from other groups is paid through them.
 
     Parameters
     ----------

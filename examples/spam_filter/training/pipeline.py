@@ -89,7 +89,7 @@ class TrainingSettings:
     cost_messages
         Messages on which costs are measured.
     lookups
-        Whom to ask for features from the network; None for a model without them. A model that can tell who sent a message takes
+        Where to ask for features from the network; None for a model without them. A model that can tell who sent a message takes
         a reputation for nothing unless its sender is authenticated: what is known of a bare name is left out.
     seed
         Of splits, costs and search.
@@ -126,7 +126,7 @@ class TrainingSettings:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The features that are not learnt from."""
+        """The features that are not learned from."""
         return self.without if self.lookups is None else self.without.union(SENDER_SCORES)
 
 
@@ -264,8 +264,8 @@ def _train(
     counts, groups, splits = _count_labels(mails), division.families, division.splits
     detail = f"{counts['ham']} ham and {counts['spam']} spam messages, {len(set(groups))} of them different"
     on_step(f"mail         {detail}; near-duplicates stay together")
-    learnt = [place for place, split in enumerate(splits) if split in ("train", "validation")]
-    copies = make_attacked_copies(mails, learnt, plan.attacked_share, plan.seed)
+    learned = [place for place, split in enumerate(splits) if split in ("train", "validation")]
+    copies = make_attacked_copies(mails, learned, plan.attacked_share, plan.seed)
     extracted = extract(mails, splits, groups, new / STORES, copies=copies, own_domains=plan.own_domains)
     # Each copy follows its original, into the same split and the same family.
     everything, rows = [*mails, *(copy.mail for copy in copies)], [*extracted.rows, *extracted.copies]
@@ -295,7 +295,7 @@ def _train(
         costs = price_lookups(profile.cost_model(), queries, plan.lookups.query_ms)
         (new / COSTS).write_text(costs.to_toml(), encoding="utf-8")
         plan.lookups.settings.write(new)
-        on_step(f"look-ups     {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
+        on_step(f"lookups      {sum(queries.values()):.1f} questions for each message, {plan.lookups.query_ms:g} ms each")
     exported = _search_and_export(tables, new, work, plan, extracted.stores_id)
     return TrainedModel(new, exported, splits)
 
@@ -326,7 +326,7 @@ def _search_and_export(
             max_stages=plan.max_stages,
             population=plan.population,
             generations=plan.generations,
-            # What one look-up gives is used together: fewer designs to be lucky with, and the search is quicker.
+            # What one lookup gives is used together: fewer designs to be lucky with, and the search is quicker.
             units="groups",
         ),
         pinned=tuple(name for name in _EVIDENCE if name not in plan.left_out),

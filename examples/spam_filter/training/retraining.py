@@ -21,7 +21,7 @@ from spam_filter.training.pipeline import TrainingSettings, divide_mail, install
 from spam_filter.training.seen_mail import hash_message, read_seen
 from spam_filter.training.splitting import SHARES
 
-__all__ = ["Retraining", "find_objection", "retrain_model"]
+__all__ = ["Retraining", "find_regression", "retrain_model"]
 
 _FEWEST: Final = 20
 _COVERAGE_MARGIN: Final = 0.02
@@ -52,7 +52,7 @@ class Retraining:
 def retrain_model(
     mails: Sequence[LabelledMail], folder: Path, plan: TrainingSettings, *, on_step: Callable[[str], object] = lambda _: None
 ) -> Retraining:
-    """Train a model, and put it in the place of the old one if nothing speaks against it.
+    """Train a model, and replace the old one with it if nothing speaks against that.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ def retrain_model(
             return Retraining(f"no new model: {error}")
         with Model.open(trained.folder, dns=dns) as new:
             before, after = evaluate(old, unseen), evaluate(new, unseen)
-        objection = find_objection(before, after)
+        objection = find_regression(before, after)
         if not objection:
             install_model(trained.folder, folder, Path(place) / "old")
     return Retraining(objection, before, after)
 
 
-def find_objection(old: Evaluation, new: Evaluation) -> str:
-    """Return why the new model must not take the old one's place; an empty string if nothing speaks against it."""
+def find_regression(old: Evaluation, new: Evaluation) -> str:
+    """Return in what the new model is worse than the old one, and so must not replace it; an empty string if in nothing."""
     if new.wrong > old.wrong:
         return f"the new model is wrong about {new.wrong} of {new.messages} messages, the old one about {old.wrong}"
     lost, lost_before = new.count("ham", "spam"), old.count("ham", "spam")

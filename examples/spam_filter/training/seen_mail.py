@@ -1,4 +1,4 @@
-"""Which mail a model was made from: hashes of messages, so that a later comparison can leave out what it knows by heart."""
+"""Which mail a model was made from: hashes of messages, so that a later comparison can leave these out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which messages train, validate, test and certify: 60 / 15 / 7.5 / 17.5 %, families together, each label in proportion.
 
 By time, the families of each label are put in the order of their first message: the earliest train, the latest certify, as in
-production, where a filter always meets mail that is newer than what it has learnt. By families, a seed draws them.
+production, where a filter always meets mail that is newer than what it has learned. By families, a seed draws them.
 """
 
 from __future__ import annotations

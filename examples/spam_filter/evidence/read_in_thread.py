@@ -1,7 +1,6 @@
-"""`read_off_loop`: what is read of a message, in a thread unless the message is small.
+"""`read_in_thread`: read a message in a thread, so that a large one does not block the event loop.
 
-A hop to a thread and back takes longer than reading a small message, whatever its bytes are; a large one would hold up the event
-loop.
+A small message is read in the event loop itself, which is quicker than going to a thread and back.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Final, TypeVar
 
 from spam_filter.message.mail import Mail
 
-__all__ = ["read_off_loop"]
+__all__ = ["read_in_thread"]
 
 _Result = TypeVar("_Result")
 _SMALL: Final = 16_384
 
 
-async def read_off_loop(read: Callable[[Mail], _Result], mail: Mail) -> _Result:
-    """Return what a function reads of a message.
+async def read_in_thread(read: Callable[[Mail], _Result], mail: Mail) -> _Result:
+    """Return the result of a function that reads a message.
 
     Parameters
     ----------
