@@ -1,7 +1,7 @@
-"""A look at a table before training: columns that are probably not what a model should learn from.
+"""The table check before training: columns that are probably not what a model should learn from.
 
 Each check is a function of one column, and of the labels where it needs them. A finding says what was seen and what to do about
-it. `is_useless` marks columns from which no model of ours can learn: ids, free text, dates, constants. Whoever trains decides
+it. `is_useless` marks columns from which no model of ours can learn: ids, free text, dates, constants. The caller decides
 whether to leave them out. Of a long table, `MAX_SAMPLE` rows tell enough; what is said of all rows, such as that a column is
 constant, is confirmed on all of them.
 """

@@ -1,9 +1,10 @@
 """The uses of certify rows: each one is recorded before it looks at them, and shares the confidence with those that were planned.
 
-A certificate holds at its confidence for rows that nothing has seen. To ask the same rows again, for something that the
-first answer led to, chooses by these rows, and no confidence is held. Uses that were planned before the first one can share the
-level instead: each is made at confidence 1 - (1 - confidence) / planned, so that all of them are true at once with the confidence
-asked for, if what is asked was planned, too: then the chances of the single certificates to be wrong add up (Bonferroni).
+A certificate holds at its confidence for rows that nothing has seen. Asking the same rows again, for something that the
+first answer led to, is a choice by these rows, and no confidence is held. Uses that were planned before the first one can share
+the level instead: each is made at confidence 1 - (1 - confidence) / planned, so that all of them are true at once with the
+confidence asked for, if what is asked was planned, too: then the chances of the single certificates to be wrong add up
+(Bonferroni).
 
 To ask for exactly the same again is no further use: the answer is known.
 """

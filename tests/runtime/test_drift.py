@@ -550,14 +550,14 @@ def test_which_labels_count() -> None:
             monitor.feedback(make_decision(0), nothing)
 
 
-def test_a_truth_that_is_no_label(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truth_that_is_not_a_label(caplog: pytest.LogCaptureFixture) -> None:
     """It counts as wrong, since no answer could be right; a misspelt label is found in the log, once."""
     monitor = DriftMonitor(SAMPLE)
     monitor.feedback(make_decision(0), np.str_("ham"))
     for _ in range(2):
         monitor.feedback(make_decision(0), "Spam")
     assert monitor._detector.streams[1].totals == [0, 3]
-    lines = [record.getMessage() for record in caplog.records if "no label of the bundle" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "not a label of the bundle" in record.getMessage()]
     assert len(lines) == 1
     assert lines[0].startswith("truth 'Spam' is not a label of the bundle, which has ham, spam: it counts as wrong")
 

@@ -201,7 +201,7 @@ class Connection(ForwardedClient):
         return read_path(arg)
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
-        """Take a message; instead of aiosmtpd's own, which refuses long lines."""
+        """Take a message, instead of aiosmtpd's own method, which refuses long lines."""
         if await self.check_helo_needed():
             return
         envelope = self.envelope
