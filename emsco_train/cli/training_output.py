@@ -54,7 +54,7 @@ _ROWS_FOR_TREES = 2000
 _ROWS_OF_A_FEATURE = 2
 _SURE_OF_LUCK = 0.95
 # Few answers cannot show that few of them differ: so many that differ would be within the share that is asked for.
-_SHOWN_DIFFERENCES = 4
+_SHOWN_DIFFERENCES = 8
 # Where a threshold lets fewer rows than this be accepted, a line says so.
 _LEAST_ACCEPTED = 0.5
 

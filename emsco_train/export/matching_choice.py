@@ -210,8 +210,8 @@ def _compare(
 def _no_match(reference: AllFeaturesBaseline, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
     everything, rows = reference.design, pluralize(reference.design.counts.accepted, f"{reference.rows.name} row")
     asked = (
-        f"no design that costs less decides at most {100 * match.share:g} % of the items that it or all features at once answer "
-        f"differently from that (threshold {everything.threshold_text}: {rows} answered)"
+        f"no cheaper design decides at most {100 * match.share:g} % of the answered items differently from all features at once "
+        f"(threshold {everything.threshold_text}, {rows} answered)"
     )
     needed = 0 if match.sure is None else math.ceil(math.log(1.0 - match.sure) / math.log(1.0 - match.share))
     if everything.counts.accepted < needed:
@@ -219,12 +219,11 @@ def _no_match(reference: AllFeaturesBaseline, match: MatchEverything, nearest: _
     if nearest is None:
         return SelectionError(f"{asked}; none is near. Allow a larger share, or ask for floors")
     design, difference = nearest.make(), nearest.difference
-    stages = "|".join("+".join(names) for names in design.stages)
-    enough = math.ceil(1000 * difference.largest) / 1000
+    size = f"{pluralize(sum(map(len, design.stages)), 'feature')} in {pluralize(len(design.stages), 'stage')}"
     return SelectionError(
-        f"{asked}; nearest is {stages} at threshold {design.threshold_text}, which differs in "
-        f"{difference.describe('rows', match.sure)}, at cost {design.cost:.6g} instead of {everything.cost:.6g}. "
-        f"Allow a share of {enough:g}, give more rows, or ask for floors",
+        f"{asked}; the nearest has {size}, threshold {design.threshold_text} and cost {design.cost:.6g} instead of "
+        f"{everything.cost:.6g}, and differs in {difference.describe('rows', match.sure)}. Allow more, such as "
+        f"`match_everything={math.ceil(1000 * difference.largest) / 1000:g}`, give more rows, or ask for floors",
         design.id,
     )
 

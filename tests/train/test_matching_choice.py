@@ -115,13 +115,12 @@ def test_where_nothing_matches() -> None:
     problem = make_problem()
     front = search(problem)
     cheapest = Front.of_problem(problem, [min(front, key=lambda design: design.cost)])
-    with pytest.raises(
-        SelectionError, match=r"at most 0\.1 % of the items .*; to show so small a share takes 1897 answered rows, .*none is near"
-    ):
+    message = r"no cheaper design decides at most 0\.1 % .*; to show so small a share takes 1897 answered rows, .*none is near"
+    with pytest.raises(SelectionError, match=message):
         find_matching_design(problem, cheapest, MatchEverything(0.001))
     message = (
-        r"nearest is x0.* at threshold 0\.\d+.*, which differs in .* % of the answered rows \(at most .* % at level 0\.99\), "
-        r"at cost .* instead of 10\. Allow a share of 0\.\d+, give more rows, or ask for floors"
+        r"; the nearest has \d features in \d stages?, threshold 0\.\d+.* and cost \d.* instead of 10, and differs in .* % of the "
+        r"answered rows \(at most .* % at level 0\.99\)\. Allow more, such as `match_everything=0\.\d+`, give more rows, or ask"
     )
     with pytest.raises(SelectionError, match=message) as caught:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
