@@ -120,7 +120,7 @@ def test_where_nothing_matches() -> None:
         find_matching_design(problem, cheapest, MatchEverything(0.001))
     message = (
         r"; the nearest has \d features in \d stages?, threshold 0\.\d+.* and cost \d.* instead of 10, and differs in .* % of "
-        r"the answered rows \(at most .* % at level 0\.99\)\. Allow more, such as `match_everything=0\.\d+`, give more rows, or ask"
+        r"the answered rows \(at most .* % at level 0\.99\)\. Allow more, such as `match_everything=0\.\d+`, give more rows"
     )
     with pytest.raises(SelectionError, match=message) as caught:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
