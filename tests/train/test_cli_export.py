@@ -104,7 +104,7 @@ def test_matching_everything_at_once(run: Path, tmp_path: Path) -> None:
     message = run_expecting_error(2, *command, "0.1", "--min-coverage", "0.5")
     assert "--match-everything was given together with other criteria: give one or the other" in message
     assert "--match-everything: 1.5 is not a number between 0 and 1" in run_expecting_error(2, *command, "1.5")
-    assert "no design that costs less decides at most 0.01 % of the items" in run_expecting_error(1, *command, "0.0001")
+    assert "no cheaper design decides at most 0.01 % of the answered items" in run_expecting_error(1, *command, "0.0001")
 
 
 def test_floors_on_labels(run: Path, tmp_path: Path) -> None:
