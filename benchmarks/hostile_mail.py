@@ -146,17 +146,17 @@ def _send_hostile(where: tuple[str, int], kind: str, size: int, connections: int
                 client.send(message.replace(b"\r\n.", b"\r\n..") + b".\r\n")
                 client.getreply()
                 times.append(time.perf_counter() - started)
-                if time.perf_counter() - begun > seconds:
+                if time.perf_counter() - flood_start > seconds:
                     return
 
     pipe.send("ready")
-    begun = time.perf_counter()
+    flood_start = time.perf_counter()
     threads = [threading.Thread(target=send) for _ in range(connections)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    time.sleep(max(0.0, seconds - (time.perf_counter() - begun)))
+    time.sleep(max(0.0, seconds - (time.perf_counter() - flood_start)))
     pipe.send(times)
 
 

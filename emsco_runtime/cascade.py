@@ -200,9 +200,9 @@ class Cascade(Decider):
             Your own name of the item, such as the id of an order: it is in the decision (`Decision.key`), and so in logs, audit
             lines and spans, where the item itself is not.
         budget
-            Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not begun.
+            Most that may be billed, in the bundle's cost unit: a stage that would exceed it is not started.
         deadline_s
-            Seconds from now after which the item is rejected, reason "deadline". A stage is not begun after it, and calls under
+            Seconds from now after which the item is rejected, reason "deadline". A stage is not started after it, and calls under
             way are abandoned; at 0 or below nothing is acquired. Scoring, some microseconds, is not interrupted.
         known
             Feature -> value that you have already: free, and not acquired again. A feature that only an acquirer, or a bundle
@@ -269,7 +269,7 @@ class Cascade(Decider):
         concurrency
             Items under way at the same time.
         budget, deadline_s
-            As in `decide`, for each item; a deadline counts from the moment the item is begun.
+            As in `decide`, for each item; a deadline counts from the moment the item is started.
 
         Raises
         ------

@@ -50,7 +50,7 @@ class Failure(NamedTuple):
 
 
 class StageRecord(NamedTuple):
-    """One stage that was begun.
+    """One stage that was started.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ class Decision(NamedTuple):
     stages
         How many stages were scored.
     cost
-        The bill: the cost function of the features listed by the stages begun, known ones left out.
+        The bill: the cost function of the features listed by the stages started, known ones left out.
     elapsed_s
         Wall time in seconds; never part of the cost.
     trace
-        One record per stage begun.
+        One record per stage started.
     degraded
         A fallback value was used: the certificate does not cover this decision.
     errors

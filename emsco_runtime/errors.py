@@ -94,7 +94,7 @@ class AcquisitionError(EmscoError):
     cost
         The bill so far, the stage at fault included.
     trace
-        The stages begun so far.
+        The stages started so far.
     index
         Position of the item in the call (`decide_many`, `decide_columns`); None for `decide`.
     key

@@ -47,7 +47,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-# Files that take long, longest first: the one that is begun last must not keep a core busy when all others are done.
+# Files that take long, longest first: the one that is started last must not keep a core busy when all others are done.
 _LONGEST = (
     "test_readme.py",
     "test_example_readme.py",

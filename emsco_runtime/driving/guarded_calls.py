@@ -43,18 +43,18 @@ class GuardedCall:
         the loop to end.
         """
         try:
-            begun = self.call.guard.begin(self.item)
-            if blocking and isinstance(begun, JoinedCall) and _in_event_loop():
-                begun = self.call.guard.begin(self.item, never_wait=True)
+            started = self.call.guard.begin(self.item)
+            if blocking and isinstance(started, JoinedCall) and _in_event_loop():
+                started = self.call.guard.begin(self.item, never_wait=True)
         except Exception as error:  # noqa: BLE001 - an open breaker, or a key function that raised
             self.outcome = Failed(error)
             return
-        if isinstance(begun, CallTicket):
-            self.ticket = begun
-        elif isinstance(begun, JoinedCall):
-            self.joined = begun
+        if isinstance(started, CallTicket):
+            self.ticket = started
+        elif isinstance(started, JoinedCall):
+            self.joined = started
         else:
-            self.outcome = begun
+            self.outcome = started
 
     def _runner(self) -> Callable[[Any], Any]:
         """Return the function of a plain acquirer, which also hands its answer to those who joined the call."""
@@ -127,7 +127,7 @@ class GuardedCall:
         return self.fail(ValueFault("timeout", f"its acquirer did not answer within {self.call.guard.timeout_s:g} s"))
 
     def finish_joined(self, joined: JoinedCall) -> Any:
-        """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be begun again."""
+        """Return the outcome of the joined call, which has ended; `NOT_DONE` if it was cancelled and must be started again."""
         self.joined = None
         if not joined.flight.cancelled():
             error = joined.flight.exception()

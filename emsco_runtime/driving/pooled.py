@@ -4,13 +4,13 @@ Exact semantics:
 
 - a call with a timeout, and any call under a deadline, runs in the pool; others run in the calling thread, unless the user gave
   the cascade a pool: then all calls of a stage, or of many items to one acquirer, run in it at the same time;
-- no call is begun after the deadline;
+- no call is started after the deadline;
 - a timeout counts from the moment the call begins, not while it waits for a thread; a deadline counts from the call of `decide`;
 - of a cached acquirer one call per key is under way: those who need the same key wait for it, until their own deadline at most,
   and at most their timeout counted from the moment that call began; if it is cancelled, one of those who wait makes it;
 - a call that has ended by the time it is looked at counts, even if it was late: outcomes are looked at in the order of calls, so
   that of several failures the first in this order ends the item, whichever came first;
-- after a failure that ends the item, and at the deadline, calls that have not begun are taken back and running ones abandoned;
+- after a failure that ends the item, and at the deadline, calls that have not started are taken back and running ones abandoned;
   those that have ended count for their breakers and caches.
 """
 
@@ -69,15 +69,15 @@ def call_for_each(call: Call, items: Sequence[Any], limits: Limits) -> list[Any]
     if not limits.parallel:
         return [call_with_limits(call, item, limits) for item in items]
     scope = CallScope(limits.deadline)
-    with _begun([(call, item) for item in items], limits, scope) as begun:
-        return [_wait_for_outcome(guarded, limits, scope) for guarded in begun]
+    with _started([(call, item) for item in items], limits, scope) as started:
+        return [_wait_for_outcome(guarded, limits, scope) for guarded in started]
 
 
 def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     outcomes: list[Any] = []
     scope = CallScope(limits.deadline)
-    with _begun([(call, item) for call in calls], limits, scope) as begun:
-        for guarded in begun:
+    with _started([(call, item) for call in calls], limits, scope) as started:
+        for guarded in started:
             # After the deadline this does not wait: calls that have ended by then count.
             outcomes.append(_wait_for_outcome(guarded, limits, scope))
             if ends_item(guarded.call, outcomes[-1]):
@@ -86,17 +86,17 @@ def _acquire_parallel(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
 
 
 @contextlib.contextmanager
-def _begun(calls: Sequence[tuple[Call, Any]], limits: Limits, scope: CallScope) -> Iterator[list[GuardedCall]]:
+def _started(calls: Sequence[tuple[Call, Any]], limits: Limits, scope: CallScope) -> Iterator[list[GuardedCall]]:
     """Begin calls; those that have not ended by the end of the block are abandoned."""
-    begun = [GuardedCall(call, item) for call, item in calls]
+    started = [GuardedCall(call, item) for call, item in calls]
     try:
-        for guarded in begun:
+        for guarded in started:
             _begin(guarded, limits, scope)
-        yield begun
+        yield started
     finally:
         # First: each that is abandoned leaves its thread to one that waits, which is not to begin now.
         scope.ended = True
-        for guarded in begun:
+        for guarded in started:
             _abandon(guarded, limits)
 
 
@@ -120,7 +120,7 @@ def _abandon(guarded: GuardedCall, limits: Limits) -> None:
 
 
 def _wait_for_outcome(guarded: GuardedCall, limits: Limits, scope: CallScope) -> Any:
-    """Wait for a call that was begun, and end it; `NOT_DONE` if the deadline comes first."""
+    """Wait for a call that was started, and end it; `NOT_DONE` if the deadline comes first."""
     timeout_s = guarded.call.guard.timeout_s
     while (joined := guarded.joined) is not None:
         ended_by = wait_for_call(joined.flight, timeout_s, limits.deadline)

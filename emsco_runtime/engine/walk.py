@@ -6,7 +6,7 @@ Rules of this file:
 2. The walk calls no acquirer and no model. It yields `AcquireRequest` and is sent one outcome per call (fewer, or `NOT_DONE`, if
    a call failed whose policy ends the item; `Expired` around them, if the deadline came first); it yields `ScoreRequest` and is
    sent probabilities. The drivers (`driving`) answer: for one item, for many in lockstep, in threads, as a coroutine.
-3. The bill is the meter's cost of the features listed by the stages begun, without those that were known and those that came
+3. The bill is the meter's cost of the features listed by the stages started, without those that were known and those that came
    free from a cache. It is never accumulated.
 """
 

@@ -102,7 +102,7 @@ class Guard:
         return breaker_token
 
     def check_breaker(self, ticket: CallTicket) -> None:
-        """Raise `ValueFault` if the breaker has opened since the call was begun."""
+        """Raise `ValueFault` if the breaker has opened since the call was started."""
         if self.breaker is not None and ticket.breaker_token is not None and self.breaker.has_opened_since(ticket.breaker_token):
             raise _breaker_fault()
 

@@ -52,7 +52,7 @@ class PoolCounts(NamedTuple):
 class CallScope:
     """Calls that are wanted together, to a deadline by `time.perf_counter`, or until the thread that submitted them has ended.
 
-    Those that still wait for a thread by then are not begun: a thread may be free at the moment in which they are given up.
+    Those that still wait for a thread by then are not started: a thread may be free at the moment in which they are given up.
     """
 
     deadline: float = math.inf

@@ -279,7 +279,7 @@ def _check_folders(options: argparse.Namespace) -> None:
     folder = RunFolder(options.out)
     folder.check_free(resume=options.resume, force=options.force)
     if options.resume and not folder.work.is_dir():
-        print(f"resume   {folder.path} holds no unfinished run, so there is nothing to resume: a new one is begun", flush=True)
+        print(f"resume   {folder.path} holds no unfinished run, so there is nothing to resume: a new one is started", flush=True)
     if options.start is not None:
         RunFolder(options.start).check_finished()
 

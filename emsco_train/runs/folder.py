@@ -104,7 +104,7 @@ class RunFolder:
             self.path.rmdir()
 
     def finish(
-        self, files: Mapping[str, str], run: RunFile, *, begun: Mapping[str, str] | None = None, keep_work: bool = False
+        self, files: Mapping[str, str], run: RunFile, *, initial_files: Mapping[str, str] | None = None, keep_work: bool = False
     ) -> None:
         """Put the files of a finished run into place, and release the folder.
 
@@ -114,21 +114,21 @@ class RunFolder:
             Name -> text, in addition to run.json.
         run
             The record; the hashes of the files are added to it.
-        begun
+        initial_files
             Name -> text of files that this run begins and later commands continue, so that they have no hash.
         keep_work
             Keep the checkpoints: the run was cut short, and may be resumed.
         """
         try:
-            begun = begun or {}
-            self._refuse_overwrite([*files, *begun])
+            initial_files = initial_files or {}
+            self._refuse_overwrite([*files, *initial_files])
             hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
             document = run.model_copy(update={"files": hashes})
             new = self.work / _NEW_NAME
             if new.is_dir():
                 shutil.rmtree(new)
             new.mkdir()
-            for name, text in {**files, **begun, _RUN_NAME: document.text()}.items():
+            for name, text in {**files, **initial_files, _RUN_NAME: document.text()}.items():
                 _write_synced(new / name, text)
             new.rename(self.work / _READY_NAME)
             earlier = self._earlier_hashes()

@@ -1,8 +1,8 @@
 """`RunLedger`: certify.json, which records every use of a run's certify rows, before it looks at them.
 
-The file is begun empty by the training and belongs to the run from then on: a run with certify rows and without it is damaged, so
-that removing it is not a way to begin again. It changes while the other files do not, so run.json has no hash of it. Exports at
-the same time take turns: each adds its use to what the file holds at that moment.
+The training writes it without entries, and it belongs to the run from then on: a run with certify rows and without it is
+damaged, so that removing it is not a way to start over. It changes while the other files do not, so run.json has no hash of it.
+Exports at the same time take turns: each adds its use to what the file holds at that moment.
 """
 
 from __future__ import annotations

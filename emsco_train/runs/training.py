@@ -96,19 +96,19 @@ def train(
     settings = resolve_settings(prepared.request, problem.names)
     start = None if prepared.request.start is None else read_start(prepared.request.start, problem.names)
     folder = RunFolder(out)
-    begun = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
+    initial_files = {} if resume and _continues_ledger(folder, prepared) else {LEDGER_NAME: LedgerFile().text()}
     folder.begin(resume=resume, force=force)
     try:
         saved_request = SavedRequest.load_or_save(prepared.request, folder.work)
         lines = format_findings(problem, prepared.findings) if page is None else page
         files = {"check.txt": "\n".join(lines) + "\n"}
         return _search_and_write(
-            folder, prepared, settings, files, begun, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
+            folder, prepared, settings, files, initial_files, start, jobs=jobs, resume=resume, watch=watch, on_phase=on_phase
         )
     except CheckpointError as error:
         folder.abandon()
         differences = saved_request.differences(prepared.request)
-        raise CheckpointError(f"{error}. It was begun with {', '.join(differences)}" if differences else str(error)) from error
+        raise CheckpointError(f"{error}. It was started with {', '.join(differences)}" if differences else str(error)) from error
     except BaseException:
         folder.abandon()
         raise
@@ -124,7 +124,7 @@ def _continues_ledger(folder: RunFolder, prepared: PreparedRun) -> bool:
     planned = prepared.request.certify_uses
     if before.certify_uses != planned and RunLedger(folder, before).read():
         raise DesignError(
-            f"certify_uses is {planned}, but the run was begun with {before.certify_uses}, and its certify rows have been used: "
+            f"certify_uses is {planned}, but the run started with {before.certify_uses}, and its certify rows have been used: "
             "the number is fixed before the first use"
         )
     return True
@@ -135,7 +135,7 @@ def _search_and_write(
     prepared: PreparedRun,
     settings: Settings,
     own_files: Mapping[str, str],
-    begun: Mapping[str, str],
+    initial_files: Mapping[str, str],
     start: Population | None,
     *,
     jobs: int,
@@ -143,7 +143,7 @@ def _search_and_write(
     watch: ProgressFactory | None,
     on_phase: OnPhase,
 ) -> TrainedRun:
-    """Search, measure and write, in a locked folder; `own_files` are further files, `begun` those that others continue."""
+    """Search, measure and write, in a locked folder; `initial_files` are those that later commands continue."""
     problem = prepared.problem
     fitters = ProblemFitters(problem)
     on_phase(Phase("searching"))
@@ -167,7 +167,7 @@ def _search_and_write(
     reasons = {outcome.stopped for outcome in outcomes}
     interrupted = "interrupted" in reasons or len(searched) < len(prepared.request.thresholds)
     record = make_run_record(prepared, settings, searched, fitters)
-    folder.finish(files, record, begun=begun, keep_work=interrupted or "time" in reasons)
+    folder.finish(files, record, initial_files=initial_files, keep_work=interrupted or "time" in reasons)
     return TrainedRun(folder, folder.read(), front, measured, interrupted)
 
 

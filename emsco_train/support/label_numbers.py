@@ -23,18 +23,18 @@ def parse_label_numbers(text: str, where: str, expected: str) -> dict[Label, flo
     {'ham': 0.9, 'no, never': 0.8, 'a=b': 1.0}
     """
     found: dict[Label, float] = {}
-    begun: list[str] = []
+    pending: list[str] = []
     for part in text.split(","):
-        begun.append(part)
-        label, equals, number = ",".join(begun).rpartition("=")
+        pending.append(part)
+        label, equals, number = ",".join(pending).rpartition("=")
         if not equals or not is_numeric_text(number):
             continue
         if label in found:
             raise DesignError(f"{where} {text!r} names the label {label!r} twice")
         found[label] = float(number)
-        begun = []
-    if begun:
-        rest = ",".join(begun)
+        pending = []
+    if pending:
+        rest = ",".join(pending)
         detail = f"; {rest!r} is no LABEL=NUMBER" if found else ""
         raise DesignError(f"{where} {text!r}: expected {expected}{detail}")
     return found

@@ -120,7 +120,7 @@ def decisions() -> dict[str, Decision]:
         "accepted, label as number": numbered.decide({"x": 2.0}),
         "rejected": plain.decide(unsure),
         "budget": plain.decide(unsure, budget=10),
-        "budget, nothing begun": plain.decide(unsure, budget=0),
+        "budget, nothing started": plain.decide(unsure, budget=0),
         "failed": rejecting.decide({"size": 0.0, "links": TimeoutError("no answer")}),
         "failed at once": rejecting.decide({"size": "large"}),
         "degraded": falling_back.decide({**unsure, "links": TimeoutError("no answer")}),
@@ -158,7 +158,7 @@ def test_the_sorts_of_decisions_are_what_they_say() -> None:
     assert DECISIONS["known"].trace[0].known == ("size",)
     assert DECISIONS["cached"].trace[2].cached == ("reputation",)
     assert DECISIONS["failed"].errors[0].kind == "exception"
-    assert DECISIONS["budget, nothing begun"].confidence is None
+    assert DECISIONS["budget, nothing started"].confidence is None
     assert DECISIONS["accepted, label as number"].to_dict()["label"] == 1
 
 

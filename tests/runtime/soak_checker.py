@@ -117,8 +117,8 @@ class DecisionChecker:
         """
         decision = self.decision
         self.reported = {(one.feature, one.stage): one.kind for one in decision.errors}
-        reason, label, begun, bill = self._walk()
-        expected = ("accepted" if reason == "confident" else "rejected", reason, label, begun, bill, self.degraded)
+        reason, label, started, bill = self._walk()
+        expected = ("accepted" if reason == "confident" else "rejected", reason, label, started, bill, self.degraded)
         got = (decision.status, decision.reason, decision.label, len(decision.trace), decision.cost, decision.degraded)
         _check_equal("outcome", expected, got)
         scored = [one for one in decision.trace if one.probabilities]
@@ -131,7 +131,7 @@ class DecisionChecker:
         _check_equal("number of errors", len(self.explained), len(decision.errors))
 
     def _walk(self) -> tuple[str, str | None, int, float]:
-        """Return reason, label, stages begun and bill."""
+        """Return reason, label, stages started and bill."""
         model, decision, options = self.model, self.decision, self.request.options
         known = options.known or {}
         bought: list[str] = []
@@ -143,7 +143,7 @@ class DecisionChecker:
             if options.budget is not None and model.bill(set(bought) - self.free) > options.budget:
                 return "budget", None, stage - 1, bill
             if len(decision.trace) < stage:
-                raise WrongDecision(f"stage {stage} was not begun")
+                raise WrongDecision(f"stage {stage} was not started")
             self._acquire(stage, described["acquire"], known)
             bill = model.bill(set(bought) - self.free)
             if decision.reason == "deadline" and len(decision.trace) == stage:

@@ -297,10 +297,10 @@ def test_a_deadline_between_two_answers() -> None:
 
 def test_no_call_is_begun_after_the_deadline() -> None:
     """The deadline comes between the walk's look at the clock and the first call: nothing is called, all outcomes are missing."""
-    begun: list[str] = []
+    started: list[str] = []
 
     async def source(item: Any) -> float:
-        begun.append(item)
+        started.append(item)
         return 0.1
 
     acquirers = Acquirers()
@@ -311,7 +311,7 @@ def test_no_call_is_begun_after_the_deadline() -> None:
     reply = asyncio.run(async_module._acquire(cascade._runner.plan.stages[0].acquire.calls, "item", past))
     assert isinstance(reply, Expired)
     assert list(reply.outcomes) == [NOT_DONE] * 2
-    assert begun == []
+    assert started == []
 
 
 def test_a_deadline_at_the_moment_of_the_last_answer() -> None:
@@ -773,7 +773,7 @@ def test_many_decisions_come_in_the_order_of_the_items() -> None:
 
 
 def test_the_first_error_of_many_carries_its_index_and_cancels_the_rest() -> None:
-    """Item 2 fails: the error names it, the items under way are cancelled, later ones are never begun."""
+    """Item 2 fails: the error names it, the items under way are cancelled, later ones are never started."""
     sources = Sources("a")
     cascade = Cascade(make_bundle([["a"]]), sources.acquirers)
 

@@ -36,7 +36,7 @@ class Clock:
 class BreakerMachine(RuleBasedStateMachine):
     """Any order of calls, answers, failures and time: the breaker does what a plain re-telling of its rules does.
 
-    The model numbers its phases; a call remembers the number of the phase in which it was begun.
+    The model numbers its phases; a call remembers the number of the phase in which it was started.
     """
 
     def __init__(self) -> None:
@@ -365,21 +365,21 @@ def test_a_forked_child_begins_closed_and_unlocked() -> None:
 def test_fork_hooks_keep_no_object_alive() -> None:
     """The fork hook reaches what lives, and keeps nothing from going."""
     fork_hooks = _ForkHooks()
-    begun = []
+    started = []
 
     class Thing(ForkSafe):
         """Something with a lock."""
 
         def reset_after_fork(self) -> None:
             """Count."""
-            begun.append(self)
+            started.append(self)
 
     thing, gone = Thing(), Thing()
     fork_hooks.register(thing)
     fork_hooks.register(gone)
     del gone
     fork_hooks._run_hooks()
-    assert begun == [thing]
+    assert started == [thing]
 
 
 @pytest.mark.parametrize("way", ["many", "many_async"])

@@ -178,7 +178,7 @@ def test_a_group_is_paid_by_its_first_member_that_is() -> None:
 
 
 def test_the_budget_is_checked_before_the_cache_is_asked() -> None:
-    """A stage is begun only if its full price fits the budget; what came free in earlier stages makes room."""
+    """A stage is started only if its full price fits the budget; what came free in earlier stages makes room."""
     cascade, _, _ = cached_cascade("free", "size", "reputation")
     cascade.decide(UNCLEAR)
     assert cascade.decide(UNCLEAR, budget=0.5).reason == "budget"

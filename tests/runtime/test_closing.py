@@ -142,7 +142,7 @@ def test_decisions_under_way_finish(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_async_decision_under_way_finishes() -> None:
-    """The same for a coroutine: it was begun, so it ends with its decision, and so do all items of a batch."""
+    """The same for a coroutine: it was started, so it ends with its decision, and so do all items of a batch."""
 
     async def main() -> tuple[Decision, list[Decision]]:
         asked, release_event = asyncio.Event(), asyncio.Event()

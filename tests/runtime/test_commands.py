@@ -35,7 +35,7 @@ from tests.processes import BIN, run
 def run_refused(status: int, command: str, *arguments: object) -> str:
     """Run a command that must fail with one line on standard error and no traceback; return the line.
 
-    In this process: a command is begun in the same way whatever it then refuses, and other tests show that.
+    In this process: a command is started in the same way whatever it then refuses, and other tests show that.
     """
     main = {"emsco-inspect": inspect.main, "emsco-run": run_rows.main}[command]
     error = io.StringIO()

@@ -404,9 +404,9 @@ def test_every_way_behind_guards_under_random_faults(data: st.DataObject) -> Non
         if pool is None:
             assert calls == expected.calls
         else:
-            begun = list(calls)
-            assert len(begun) == len(set(begun))
-            assert set(expected.calls) <= set(begun)
+            started = list(calls)
+            assert len(started) == len(set(started))
+            assert set(expected.calls) <= set(started)
 
 
 @given(st.data())

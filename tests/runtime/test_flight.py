@@ -181,11 +181,11 @@ def test_an_interrupted_leader_is_replaced(pooled: bool) -> None:
 def test_a_cancelled_leader_is_replaced() -> None:
     """The task of the leader is cancelled: one of the others makes the call."""
     cache = WatchedCache()
-    begun: list[Any] = []
+    started: list[Any] = []
 
     async def source(item: Any) -> float:
-        begun.append(item)
-        if len(begun) == 1:
+        started.append(item)
+        if len(started) == 1:
             await asyncio.Event().wait()
         return 0.1
 
@@ -202,7 +202,7 @@ def test_a_cancelled_leader_is_replaced() -> None:
         return sorted([(await other).cost for other in others])
 
     assert asyncio.run(asyncio.wait_for(main(), 60)) == [0.0, 0.0, 1.0]
-    assert len(begun) == 2
+    assert len(started) == 2
 
 
 @pytest.mark.parametrize("way", ["threads", "async"])
@@ -382,23 +382,23 @@ def test_a_call_that_has_waited_is_not_taken_for_one_that_waits() -> None:
 def test_plain_code_in_an_event_loop_does_not_wait_for_a_task_of_that_loop() -> None:
     """`decide` inside a coroutine, while a task of the same loop makes the call: it calls for itself, and nothing hangs."""
     cache, source = WatchedCache(), Source(WatchedCache(), 0)
-    release_event, begun = threading.Event(), threading.Event()
+    release_event, started = threading.Event(), threading.Event()
 
     def slow(item: Any) -> float:
         if item == "task":
-            begun.set()
+            started.set()
             assert release_event.wait(60)
         return float(source.plain(item))
 
     for pool in (AcquirerPool(2), None):
         release_event.clear()
-        begun.clear()
+        started.clear()
         cache.reset_after_fork()
         cascade = cascade_of(slow, cache, timeout_s=600.0, pool=pool)
 
         async def main(cascade: Cascade = cascade) -> tuple[Any, Any]:
             task = asyncio.create_task(cascade.decide_async("task"))
-            while not begun.is_set():  # noqa: ASYNC110 - set by a thread
+            while not started.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0.001)
             here = cascade.decide("here")
             release_event.set()

@@ -89,7 +89,7 @@ def decide(way: str, acquirers: Acquirers, **limits: Any) -> Any:
 
 
 def calls_made(way: str, calls: list[str], expected: str, perhaps: str = "") -> None:
-    """Check the calls: in order, where they are made one after the other; else by stage, where others may have begun too."""
+    """Check the calls: in order, where they are made one after the other; else by stage, where others may have started too."""
     if way in ("decide", "many"):
         assert "".join(calls) == expected
         return
@@ -174,7 +174,7 @@ def test_states_of_a_breaker(way: str, policy: str, state: str) -> None:
     ("budget", "expected", "cost"), [(0.0, "", 0.0), (2.99, "", 0.0), (3.0, "ab", 3.0), (30.99, "abcd", 15.0)]
 )
 def test_budgets(way: str, policy: str, budget: float, expected: str, cost: float) -> None:
-    """A stage that would exceed the budget is not begun: nothing is called for it and nothing is charged, whatever the policy."""
+    """A stage that would exceed the budget is not started: nothing is called or charged for it, whatever the policy."""
     world = World("nothing", is_async(way))
     found = decide(way, world.registry(policy), budget=budget)
     assert (found.status, found.reason, found.cost) == ("rejected", "budget", cost)
@@ -194,7 +194,7 @@ def test_a_deadline_already_past(way: str, policy: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("state", ["closed", "half-open"])
 def test_a_deadline_during_a_stage(way: str, state: str) -> None:
-    """The stage begun is charged, those after it are not begun, and a breaker counts nothing: the next call may probe again."""
+    """The stage under way is charged, later ones are not started, and a breaker counts nothing: the next call may probe again."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, pause_s=10.0, clock=clock)
     if state == "half-open":

@@ -585,7 +585,7 @@ def test_an_event_loop_waits_for_a_call_as_a_whole_and_no_longer_than_it_says() 
 
 
 def test_a_caller_that_is_cancelled_abandons_its_call() -> None:
-    """A client that hangs up: the call is not waited for, and not made if it has not begun."""
+    """A client that hangs up: the call is not waited for, and not made if it has not started."""
     pool, hanging = AcquirerPool(1), HangingSource()
 
     async def run() -> None:

@@ -61,7 +61,7 @@ def sample(links: Any, timeout_s: float | None = None, **options: Any) -> tuple[
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
 def test_a_source_that_hangs_is_timed_out(source: HangingSource, way: str, policy: Any) -> None:
-    """Each policy in each way of deciding: the kind, the exact bill, who was called, and that the stage begun is charged."""
+    """Each policy in each way of deciding: the kind, the exact bill, who was called, and that the stage started is charged."""
     cascade, acquirers = sample(source, SOON, on_failure=policy)
     if policy == "raise":
         with pytest.raises(AcquisitionError) as caught:
@@ -166,7 +166,7 @@ def test_a_time_out_counts_from_the_moment_the_call_begins(source: HangingSource
 @pytest.mark.parametrize("deadline_s", [0, -1.0, -math.inf])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
 def test_a_deadline_already_past_costs_nothing_and_calls_nothing(way: str, deadline_s: float, policy: Any) -> None:
-    """Rejected for the deadline, no stage begun, whatever the policy or the budget."""
+    """Rejected for the deadline, no stage started, whatever the policy or the budget."""
     cascade, acquirers = sample(lambda item: 0.0, on_failure=policy)
     # Those of earlier tests may idle on.
     before = set(our_threads())
@@ -194,7 +194,7 @@ def decide_within(cascade: Any, way: str, item: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 @pytest.mark.parametrize("policy", ["raise", "reject", "default"])
 def test_a_deadline_ends_the_wait_for_a_source_that_hangs(source: HangingSource, way: str, policy: Any) -> None:
-    """A source without a timeout of its own hangs: rejected at the deadline, the stage begun is charged, no fallback is used."""
+    """A source without a timeout of its own hangs: rejected at the deadline, its stage is charged, no fallback is used."""
     cascade, acquirers = sample(source, on_failure=policy)
     decision = decide_within(cascade, way, UNCLEAR, deadline_s=WITHIN)
     assert (decision.status, decision.reason, decision.stages, decision.cost) == ("rejected", "deadline", 1, 3.0)
@@ -218,12 +218,12 @@ def test_a_deadline_that_is_not_reached_changes_nothing(way: str) -> None:
 
 
 def test_a_stage_is_not_begun_after_the_deadline() -> None:
-    """The first stage took all the time: it is scored, the second is not begun, and its source is not asked."""
+    """The first stage took all the time: it is scored, the second is not started, and its source is not asked."""
     acquirers = RecordingAcquirers("links", "reputation")
 
     @acquirers.feature("size")
     def slow(item: Any) -> float:
-        # In this thread there is no deadline to interrupt it; the stage was begun in time.
+        # In this thread there is no deadline to interrupt it; the stage was started in time.
         while time.perf_counter() <= deadline:
             time.sleep(0.01)
         return 0.0
@@ -252,7 +252,7 @@ def test_no_item_of_many_is_begun_after_the_deadline(source: HangingSource) -> N
 
 
 def test_many_items_side_by_side_at_the_deadline(source: HangingSource) -> None:
-    """With a pool all are begun, and all are abandoned; the one that had answered goes on to its end."""
+    """With a pool all are started, and all are abandoned; the one that had answered goes on to its end."""
     acquirers = Acquirers()
     acquirers.feature("a")(lambda item: source(item) if item < 3 else 9.0)
     pool = AcquirerPool(3)
@@ -263,7 +263,7 @@ def test_many_items_side_by_side_at_the_deadline(source: HangingSource) -> None:
 
 
 def entered_at_all(source: HangingSource, pool: AcquirerPool) -> int:
-    """Return how many calls of a source have begun, once no other can begin."""
+    """Return how many calls of a source have started, once no other can begin."""
     source.release_event.set()
     wait_until(lambda: pool.counts.threads == 0, "threads of the pool end")
     return source.entered

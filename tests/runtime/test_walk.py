@@ -165,7 +165,7 @@ def test_a_budget_may_be_any_number() -> None:
 
 
 def test_a_budget_of_a_narrow_type_is_compared_as_a_float() -> None:
-    """numpy would round the cost to the type of the budget, and the stage would be begun."""
+    """numpy would round the cost to the type of the budget, and the stage would be started."""
     cascade = Cascade(make_bundle([["size"]], costs={"size": 100.03}))
     assert cascade.decide({"size": 1.0}, budget=np.float16(100.0)).reason == "budget"
 
@@ -413,7 +413,7 @@ def test_an_error_lists_the_failures_before_it(many: bool) -> None:
 
 @pytest.mark.parametrize(("value", "kind", "said"), FAILURES)
 def test_a_failure_may_reject_the_item(value: Any, kind: str, said: str) -> None:
-    """`on_failure="reject"`: rejected, reason "acquisition_failed", the stage begun is charged, the failure is listed."""
+    """`on_failure="reject"`: rejected, reason "acquisition_failed", the stage started is charged, the failure is listed."""
     cascade, _ = recording_cascade(on_failure="reject")
     decision = cascade.decide({**UNCLEAR, "links": value})
     assert (decision.status, decision.reason, decision.label) == ("rejected", "acquisition_failed", None)
@@ -801,16 +801,16 @@ def expected_by_walk(bundle: Bundle, item: dict[str, Any], budget: float | None,
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_nothing_is_charged_twice(data: st.DataObject) -> None:
-    """With acquirers of several features across stages and groups, the bill is the cost function of the features begun."""
+    """With acquirers of several features across stages and groups, the bill is the cost function of the features started."""
     bundle = data.draw(bundles())
     names = [feature.name for feature in bundle.manifest.features]
     cut = data.draw(st.integers(0, len(names)))
     together = (tuple(names[:cut]),) if cut else ()
     acquirers = RecordingAcquirers(*together, *names[cut:])
     decision = Cascade(bundle, acquirers).decide(data.draw(items(bundle)))
-    begun = [name for record in decision.trace for name in record.acquired]
-    assert len(begun) == len(set(begun))
-    assert decision.cost == bundle.manifest.meter().cost(begun)
+    started = [name for record in decision.trace for name in record.acquired]
+    assert len(started) == len(set(started))
+    assert decision.cost == bundle.manifest.meter().cost(started)
     assert len(acquirers.asked) == len(set(acquirers.asked))
 
 

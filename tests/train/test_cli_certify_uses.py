@@ -227,7 +227,7 @@ def test_uses_count_on_in_a_run_that_is_resumed(tmp_path: Path) -> None:
     assert first.use.planned == 2
     before = uses(out)
     message = run_expecting_error(1, "emsco-train", *search, "--out", out, "--resume", "--certify-uses", 3)
-    assert "--certify-uses is 3, but the run was begun with 2, and its certify rows have been used" in message
+    assert "--certify-uses is 3, but the run started with 2, and its certify rows have been used" in message
     run_successfully("emsco-train", *search, "--out", out, "--resume", "--certify-uses", 2)
     assert not (out / ".work").exists()
     assert uses(out) == before

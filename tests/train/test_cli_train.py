@@ -734,7 +734,7 @@ def test_resuming_nothing_is_said(mixed: MixedTable, tmp_path: Path) -> None:
     """--resume into a folder that does not exist begins a new run, and says so first."""
     shown = run_successfully("emsco-train", *mixed.options(), "--max-stages", 1, "--resume", "--out", tmp_path / "new")
     assert shown.startswith(
-        f"resume   {tmp_path / 'new'} holds no unfinished run, so there is nothing to resume: a new one is begun"
+        f"resume   {tmp_path / 'new'} holds no unfinished run, so there is nothing to resume: a new one is started"
     )
 
 

@@ -30,7 +30,7 @@ def make_ledger(folder: Path, planned: int = 1, *, force: bool = False) -> RunLe
     run = RunFolder(folder)
     run.begin(resume=False, force=force)
     document = record("now").model_copy(update={"certify_uses": planned})
-    run.finish({"front.csv": "front"}, document, begun={LEDGER_NAME: LedgerFile().text()})
+    run.finish({"front.csv": "front"}, document, initial_files={LEDGER_NAME: LedgerFile().text()})
     return RunLedger(run, run.read())
 
 

@@ -772,14 +772,14 @@ def _umask() -> int:
 def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No folder, no run, an unfinished or damaged one, a bad path for the page: status 1, one line, nothing written."""
     (tmp_path / "empty").mkdir()
-    (tmp_path / "begun" / ".work").mkdir(parents=True)
+    (tmp_path / "unfinished" / ".work").mkdir(parents=True)
     damaged = tmp_path / "damaged"
     shutil.copytree(run, damaged)
     (damaged / "front.csv").write_text("id\n")
     cases = [
         ((tmp_path / "none",), "does not exist"),
         ((tmp_path / "empty",), "no run.json"),
-        ((tmp_path / "begun",), "unfinished"),
+        ((tmp_path / "unfinished",), "unfinished"),
         ((damaged,), "front.csv is missing or is not the file"),
         ((run, "--out", tmp_path), "is a folder"),
         ((run, "--out", tmp_path / "no" / "page.html"), "is not a folder"),

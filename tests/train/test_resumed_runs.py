@@ -71,7 +71,7 @@ def test_killed_and_resumed(wide: Path, uninterrupted: Path, tmp_path: Path) -> 
     assert f"{out} holds an unfinished run: end it by training again with --resume" in message
     message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--folds", 4, "--out", out, "--resume")
     assert "checkpoint-1.json" in message
-    assert message.endswith("Use the same ones, or start over without resuming. It was begun with --folds 3"), message
+    assert message.endswith("Use the same ones, or start over without resuming. It was started with --folds 3"), message
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     same_front(out, uninterrupted)
     assert not (out / ".work").exists()
@@ -109,7 +109,7 @@ def test_a_replacement_that_is_killed_leaves_the_old_run(wide: Path, uninterrupt
     # What is left is of seed 1.
     message = run_expecting_error(1, "emsco-train", "--data", wide, *SEARCH, "--out", out, "--resume")
     assert "belongs to a run with other data, costs, thresholds or stage models" in message
-    assert message.endswith("It was begun with --seed 1"), message
+    assert message.endswith("It was started with --seed 1"), message
     same_front(out, uninterrupted)
     run_successfully("emsco-train", "--data", wide, *SEARCH, "--out", out, "--seed", 1, "--resume")
     assert RunFolder(out).read().search.seed == 1

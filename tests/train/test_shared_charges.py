@@ -80,11 +80,11 @@ def test_meter_search_manifest_and_bill_agree(
     decision = cascade.decide(item, known=dict.fromkeys(known, 0.0))
     assert decision.status == "rejected"
     assert decision.cost == meter.cost(frozenset(NAMES) - known)
-    begun = [name for stage in cascade.manifest.stages[:1] for name in stage.acquire]
+    started = [name for stage in cascade.manifest.stages[:1] for name in stage.acquire]
     budget = cascade.manifest.stage_costs()[0].total
     bill = cascade.decide(item, budget=budget)
     assert bill.cost == meter.cost([name for record in bill.trace for name in record.acquired])
-    assert set(begun) <= {name for record in bill.trace for name in record.acquired}
+    assert set(started) <= {name for record in bill.trace for name in record.acquired}
     columns = cascade.decide_columns({name: np.zeros(3) for name in NAMES})
     assert np.asarray(columns.cost).tolist() == [meter.cost(NAMES)] * 3
 

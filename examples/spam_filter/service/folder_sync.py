@@ -25,7 +25,7 @@ class FolderSync:
         self._path = path
         self._changed = threading.Condition()
         self._running = False
-        self._begun = self._done = 0
+        self._started = self._done = 0
 
     def sync(self) -> None:
         """Return when what was done in the folder before is on the disk.
@@ -36,14 +36,14 @@ class FolderSync:
             If it cannot be synced; each thread that asked tries for itself then.
         """
         with self._changed:
-            wanted = self._begun + 1
+            wanted = self._started + 1
             while self._running and self._done < wanted:
                 self._changed.wait()
             if self._done >= wanted:
                 return
             self._running = True
-            self._begun += 1
-            number = self._begun
+            self._started += 1
+            number = self._started
         done = False
         try:
             sync_folder(self._path)
