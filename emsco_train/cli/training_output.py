@@ -278,8 +278,11 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 def _suggest_match(trained: TrainedRun, path: str) -> list[str]:
     """Return how to ask for a design that decides as all features at once do, where there are enough answers to show that."""
-    answered = trained.run.thresholds[0].everything[0].accepted
-    share = next((share for share in (0.01, 0.02, 0.05) if share * answered >= _SHOWN_DIFFERENCES), None)
+    everything = trained.run.thresholds[0].everything[0]
+    if trained.run.data.group_column is not None or everything.units is not None:
+        # Rows of a group, and rows of different weights, show less than as many that are independent and equal.
+        return []
+    share = next((share for share in (0.01, 0.02, 0.05) if share * everything.accepted >= _SHOWN_DIFFERENCES), None)
     if share is None:
         return []
     detail = f"for {100 * (1 - share):g} % of what all features at once decide"

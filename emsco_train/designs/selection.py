@@ -372,9 +372,8 @@ class Requirements(Constraints):
 class MatchEverything:
     """The requirement to decide at most this share of the answered items differently from one stage of all features.
 
-    An item counts if either answers it. Of the items that get some label, no larger share may differ either.
-
-    By an upper bound at the level `sure`; None: by the share of the rows itself.
+    An item counts if either answers it. The share holds by an upper bound at the level `sure`; None: as it is counted. Of the
+    rows that all features at once give one label no larger share may differ either, as counted; one row may always differ.
     """
 
     share: float

@@ -8,11 +8,12 @@ labels, and so with less luck. Rows that neither answers do not count: where lit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from emsco_runtime.bundle.manifest import Label
 from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.labelled_rows import Split
@@ -37,6 +38,8 @@ __all__ = ["AllFeaturesBaseline", "MatchingDesign", "evaluate_all_features", "fi
 _NEAR = 4.0
 # Costs that are closer than this are equal: sums of the same prices may differ in the last digits.
 _EQUAL_COST = 1e-9
+# An error does not suggest to allow more than this.
+_LARGEST_SHARE = 0.5
 # A wrong answer costs at most as much as this many right ones are worth.
 _MOST_ODDS = 1e4
 
@@ -69,6 +72,11 @@ class AllFeaturesBaseline:
     answers: Ints
     rows: Split
 
+    @property
+    def answered(self) -> int:
+        """Return how many rows it answers, whatever their weights."""
+        return int((self.answers >= 0).sum())
+
     def compare(self, answers: Ints, sure: float | None) -> _Difference:
         """Return how often other answers differ from these, with a bound at the level `sure`."""
         differs, answered = answers != self.answers, (answers >= 0) | (self.answers >= 0)
@@ -79,7 +87,7 @@ class AllFeaturesBaseline:
             # How many rows say as much, where they come in groups or have weights.
             precision = measure_precision(answered, differs, np.zeros(len(differs)), self.rows.groups, self.rows.weights)
             bound = upper_bound(share * precision.accepted, precision.accepted, sure)
-        return _Difference(share, bound, self._worst_label_share(differs, weights))
+        return _Difference(share, bound, *self._find_worst_label(differs, weights))
 
     def may_match(self, objectives: Objectives, share: float) -> Mask:
         """Return which designs can match at all: cheaper ones whose answers, and right ones, are as many but for the share."""
@@ -92,13 +100,17 @@ class AllFeaturesBaseline:
         is_cheaper = objectives.mean_cost < (1.0 - _EQUAL_COST) * self.design.cost
         return np.asarray(np.logical_and.reduce(apart) & is_cheaper)
 
-    def _worst_label_share(self, differs: Mask, weights: Floats) -> float:
-        """Return the largest share that differs of the rows that get one label here; one row of a label may always differ."""
+    def _find_worst_label(self, differs: Mask, weights: Floats) -> tuple[float, int]:
+        """Return the largest share that differs of the rows that get one label here, and the label's position.
+
+        One row of a label may always differ.
+        """
         positions, of_label = np.unique(self.answers, return_inverse=True)
         rows = np.bincount(of_label, weights)
         changed = np.bincount(of_label, weights * differs)
         counted = (positions >= 0) & (np.bincount(of_label, differs) > 1)
-        return float((changed / rows)[counted].max(initial=0.0))
+        shares = np.where(counted, changed / rows, 0.0)
+        return float(shares.max()), int(positions[shares.argmax()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +126,26 @@ class _Difference:
     label_share
         The largest share of the rows that all features at once give one label: a rare label may be given up within a small share
         of all rows.
+    label
+        The position of that label.
     """
 
     share: float
     bound: float
     label_share: float
+    label: int
 
     @property
     def largest(self) -> float:
         """Return what must not be more than the share that is allowed."""
         return max(self.bound, self.label_share)
 
-    def describe(self, rows: str, sure: float | None) -> str:
+    def describe(self, labels: Sequence[Label], sure: float | None) -> str:
         bound = "" if sure is None else f" (at most {100 * self.bound:.3g} % at level {sure:g})"
-        of_label = f", and in {100 * self.label_share:.3g} % of those of one label" if self.label_share > self.bound else ""
-        return f"{100 * self.share:.3g} % of the answered {rows}{bound}{of_label}"
+        of_label = ""
+        if self.label_share > self.bound:
+            of_label = f", and in {100 * self.label_share:.3g} % of those that are answered {labels[self.label]!r}"
+        return f"{100 * self.share:.3g} % of the answered rows{bound}{of_label}"
 
 
 def find_matching_design(
@@ -136,7 +153,7 @@ def find_matching_design(
 ) -> MatchingDesign:
     """Return the cheapest design, of those of a front at all thresholds of the ladder, that matches all features at once.
 
-    `fitters` are those of the problem, if they were made before.
+    Of equally cheap ones it is the one that differs least. `fitters` are those of the problem, if they were made before.
 
     Raises
     ------
@@ -156,12 +173,12 @@ def find_matching_design(
     for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=fitters):
         most = reference.design.cost if best is None else best.cost
         for found in _compare(reference, match, bench, place, population, most):
-            if found.difference.largest <= match.share:
+            if found.difference.largest <= match.share and (best is None or found.is_better(best)):
                 best = found
             if nearest is None or found.difference.largest < nearest.difference.largest:
                 nearest = found
     if best is None:
-        raise _no_match(reference, match, nearest)
+        raise _no_match(reference, match, nearest, problem.labels)
     return MatchingDesign(best.make(), everything, best.difference.share)
 
 
@@ -170,11 +187,11 @@ def evaluate_all_features(
 ) -> AllFeaturesBaseline:
     """Return one stage of all features at the problem's thresholds.
 
-    Where the front has upgraded designs, it is of the kind of stages whose answers are worth more.
+    Where the front has upgraded designs, it is of the kind of stages whose answers are worth more; a kind without answers is not.
     """
     fitters = fitters or ProblemFitters(problem)
     kinds = dict.fromkeys([None, *(design.upgrade for design in front)])
-    return max((_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds), key=_value)
+    return max((_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds), key=_rank)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +204,12 @@ class _Compared:
     cost: float
     difference: _Difference
 
+    def is_better(self, other: _Compared) -> bool:
+        """Return whether it is cheaper, or differs less at the same cost."""
+        if math.isclose(self.cost, other.cost, rel_tol=_EQUAL_COST):
+            return self.difference.largest < other.difference.largest
+        return self.cost < other.cost
+
     def make(self) -> Design:
         return self.bench.designs(self.chromosome, [1], self.place)[0]
 
@@ -194,36 +217,43 @@ class _Compared:
 def _compare(
     reference: AllFeaturesBaseline, match: MatchEverything, bench: Workbench, place: int, population: Population, most: float
 ) -> Iterator[_Compared]:
-    """Yield the designs below a cost that match or are not far from it, the cheapest first; after one that does, no other."""
+    """Yield the designs up to a cost that match or are not far from it, the cheapest first; after one that does, equal costs."""
     evaluator = bench.evaluator(place)
     objectives = evaluator(population)
     cost = objectives.mean_cost
-    near = np.flatnonzero(reference.may_match(objectives, _NEAR * match.share) & (cost < most))
+    near = np.flatnonzero(reference.may_match(objectives, _NEAR * match.share))
     for index in near[np.argsort(cost[near], kind="stable")].tolist():
+        if cost[index] > (1.0 + _EQUAL_COST) * most:
+            return
         _, answers = evaluator.row_exits(population[index], reference.rows.target)
         found = _Compared(bench, place, population[[index]], float(cost[index]), reference.compare(answers, match.sure))
         yield found
         if found.difference.largest <= match.share:
-            return
+            most = found.cost
 
 
-def _no_match(reference: AllFeaturesBaseline, match: MatchEverything, nearest: _Compared | None) -> SelectionError:
-    everything, rows = reference.design, pluralize(reference.design.counts.accepted, f"{reference.rows.name} row")
+def _no_match(
+    reference: AllFeaturesBaseline, match: MatchEverything, nearest: _Compared | None, labels: Sequence[Label]
+) -> SelectionError:
+    everything, rows = reference.design, pluralize(reference.answered, f"{reference.rows.name} row")
     asked = (
         f"no cheaper design decides at most {100 * match.share:g} % of the answered items differently from all features at once "
         f"(threshold {everything.threshold_text}, {rows} answered)"
     )
-    needed = 0 if match.sure is None else math.ceil(math.log(1.0 - match.sure) / math.log(1.0 - match.share))
-    if everything.counts.accepted < needed:
+    needed = 0 if match.sure is None else math.ceil(math.log1p(-match.sure) / math.log1p(-match.share))
+    if reference.answered < needed:
         asked += f"; to show so small a share takes {needed} answered rows, even if none differs"
     if nearest is None:
         return SelectionError(f"{asked}; none is near. Allow a larger share, or ask for floors")
     design, difference = nearest.make(), nearest.difference
     size = f"{pluralize(sum(map(len, design.stages)), 'feature')} in {pluralize(len(design.stages), 'stage')}"
+    enough = math.ceil(1000 * difference.largest) / 1000
+    more = f"allow more, such as `match_everything={enough:g}`, g" if enough <= _LARGEST_SHARE else "g"
+    remedy = f"{more}ive more rows, or ask for floors"
     return SelectionError(
-        f"{asked}; the nearest has {size}, threshold {design.threshold_text} and cost {design.cost:.6g} instead of "
-        f"{everything.cost:.6g}, and differs in {difference.describe('rows', match.sure)}. Allow more, such as "
-        f"`match_everything={math.ceil(1000 * difference.largest) / 1000:g}`, give more rows, or ask for floors",
+        f"{asked}; the nearest that answers about as many rows has {size}, threshold {design.threshold_text} and cost "
+        f"{design.cost:.6g} instead of {everything.cost:.6g}, and differs in {difference.describe(labels, match.sure)}. "
+        f"{remedy[0].upper()}{remedy[1:]}",
         design.id,
     )
 
@@ -237,8 +267,9 @@ def _evaluate_kind(problem: Problem, upgrade: Upgrade | None, jobs: int, fitters
     return AllFeaturesBaseline(bench.designs(one_stage, [1])[0], bench.evaluator().row_exits(one_stage[0], rows.target)[1], rows)
 
 
-def _value(reference: AllFeaturesBaseline) -> float:
-    """Return what the answers are worth, where a threshold says how many right ones are lost again with a wrong one."""
+def _rank(reference: AllFeaturesBaseline) -> tuple[bool, float]:
+    """Return whether there are answers, and what they are worth: a threshold says how many right ones a wrong one costs."""
     odds = [min(_MOST_ODDS, number / (1.0 - number)) if number < 1.0 else _MOST_ODDS for number in reference.design.thresholds]
     counts = reference.design.labels
-    return float(sum(one.right - odd * (one.accepted_as - one.right) for one, odd in zip(counts, odds, strict=True)))
+    value = sum(one.right - odd * (one.accepted_as - one.right) for one, odd in zip(counts, odds, strict=True))
+    return reference.answered > 0, float(value)

@@ -73,6 +73,8 @@ class SelectionCriteria:
             raise DesignError("`design` was given together with requirements or `max_error`: give one or the other")
         if self.match is not None and (is_limited or self.design is not None):
             raise DesignError("`match_everything` was given together with other criteria: give one or the other")
+        if self.match is not None and not self.tune_thresholds:
+            raise DesignError("`match_everything` looks at other thresholds: `tune_thresholds=False` is not possible with it")
 
     @classmethod
     def of(

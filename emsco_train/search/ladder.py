@@ -88,7 +88,8 @@ def _add_early(levels: Iterable[tuple[float, ...]]) -> list[StageThresholds]:
     """Return the thresholds of a ladder for all stages, and with higher ones before the last stage."""
     found = set[StageThresholds]()
     for level in levels:
-        early = tuple(_shift(number, _EARLY_STEP) for number in level)
+        # Digits are few: the shifted number may be rounded to one that is lower.
+        early = tuple(max(number, _shift(number, _EARLY_STEP)) for number in level)
         found.add(StageThresholds.constant(level))
         # A threshold of 1 stays as it is, and so allows any for the other labels.
         if max((number for number in early if number < 1.0), default=1.0) <= _HIGHEST_EARLY:

@@ -248,6 +248,8 @@ def test_a_column_of_weights(tmp_path: Path) -> None:
     assert test.units is not None
     assert test.rows < test.units < 3 * test.rows
     assert "the knee, by label, on the test rows (by weight):" in shown
+    # How few rows may differ is shown by rows that count alike.
+    assert "--match-everything" not in shown
     table = shown[shown.index("(by weight):") : shown.index("base rate")].splitlines()[4:]
     # Weights are shown with a mean of 1.
     assert sum(float(line.split()[1]) for line in table if line) == pytest.approx(test.rows, abs=0.2)
@@ -309,6 +311,21 @@ def test_floors_below_the_base_rate_are_not_suggested(tmp_path: Path) -> None:
     shown = run_successfully("emsco-train", "--data", data, "--threshold", "0.6", "--out", tmp_path / "run")
     assert f"next     emsco-export {tmp_path / 'run'} --out BUNDLE --design knee\n" in shown
     run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", "knee")
+
+
+def test_matching_everything_is_suggested(tmp_path: Path) -> None:
+    """Where enough rows are answered, the command that emsco-train prints exports a design that decides as all features do."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(600, 3))
+    labels = np.where(values @ [3.0, 1.0, 0.1] + 0.3 * rng.normal(size=600) > 0, "yes", "no")
+    rows = [[*row, label] for row, label in zip(values.tolist(), labels.tolist(), strict=True)]
+    data = write_rows(tmp_path / "t.csv", ["a", "b", "c", "label"], rows)
+    shown = run_successfully("emsco-train", "--data", data, "--threshold", "0.8", "--out", tmp_path / "run")
+    [line] = [line for line in shown.splitlines() if line.startswith("match ")]
+    found = re.fullmatch(r"match    (.*) \(for 9[589] % of what all features at once decide\)", line)
+    assert found is not None
+    command = found[1].replace("BUNDLE", str(tmp_path / "bundle")).split()
+    assert "differently from all features at once" in run_successfully(*command)
 
 
 def test_rows_without_weight_take_no_part(tmp_path: Path) -> None:
@@ -379,7 +396,8 @@ def test_groups_and_times(tmp_path: Path) -> None:
     rows = [[f"client-{number // 6}", f"2024-03-{1 + number % 28:02d}", *row] for number, row in enumerate(mixed_rows())]
     data = write_rows(tmp_path / "t.csv", ["client", "day", *HEADER], rows)
     options = ["--data", data, "--label", "verdict", "--threshold", "0.8", "--max-stages", 1]
-    run_successfully("emsco-train", *options, "--group-column", "client", "--drop", "day", "--out", tmp_path / "grouped")
+    shown = run_successfully("emsco-train", *options, "--group-column", "client", "--drop", "day", "--out", tmp_path / "grouped")
+    assert "--match-everything" not in shown
     where: dict[str, set[str]] = {}
     for row, split in zip(rows, split_of(tmp_path / "grouped"), strict=True):
         where.setdefault(row[0], set()).add(split)

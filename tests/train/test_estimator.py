@@ -441,6 +441,22 @@ def test_a_design_of_free_features_is_one_like_others(tmp_path: Path) -> None:
     assert model.export(tmp_path / "bundle").bundle.manifest.features[0].cost == 0
 
 
+def test_select_what_matches_everything() -> None:
+    """Instead of floors, at any level: the cheapest that decides nearly as all features at once do; not beside floors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X @ [2.0, 1.0, 0.2] + rng.normal(size=600) > 0
+    model = EmscoClassifier(threshold=0.8, random_state=0, costs=[1, 2, 9]).fit(X, y)
+    costs = [model.select(match_everything=0.1, sure=sure).cost for sure in (None, 0.85, 0.9)]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[2] < 12
+    chosen = model.use(model.select(match_everything=0.1, sure=None))
+    assert chosen.design_.stages != (("x0", "x1", "x2"),)
+    assert set(chosen.predict(X).tolist()) == {-1, 0, 1}
+    with pytest.raises(DesignError, match="`match_everything` was given together with other criteria: give one or the other"):
+        model.select(match_everything=0.1, min_coverage=0.5)
+
+
 def test_labels_of_numbers_and_text() -> None:
     """Mixed labels are returned as they are, in an array of objects; rejections are -1."""
     X, y = table()

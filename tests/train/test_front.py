@@ -470,6 +470,8 @@ def test_early_thresholds_are_part_of_a_design() -> None:
     assert early.stage_thresholds == StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95))
     front = Front([early, plain], full_cost=3.0)
     assert Front.from_json(front.to_json()) == front
+    with pytest.raises(DataError, match=r"designs\.\d\.early_thresholds is not part of version 2"):
+        Front.from_json(json.dumps({**json.loads(front.to_json()), "version": 2}))
     assert Design.of((0, 1), names, StageThresholds.constant((0.9, 0.9)), **figures) == plain
     one = Design.of((0, 0), names, StageThresholds(last=(0.9, 0.9), early=(0.99, 0.95)), **figures)
     assert one.early_thresholds is None
@@ -489,6 +491,15 @@ def test_version_1_stays_readable() -> None:
     assert old.select(min_accuracy=0.94).id == EXPENSIVE.id
     unknown = Front.from_json(json.dumps(document))
     assert [(one.rows, one.precision) for one in unknown] == [(0, None)] * 3
+
+
+def test_version_2_stays_readable() -> None:
+    """A file of before there were thresholds for early stages."""
+    document = json.loads(counted(500).to_json())
+    document["version"] = 2
+    for entry in document["designs"]:
+        entry.pop("early_thresholds", None)
+    assert Front.from_json(json.dumps(document)) == counted(500)
 
 
 def test_counts_of_a_design() -> None:

@@ -29,7 +29,7 @@ from emsco_train.search.settings import Settings
 SETTINGS = Settings(max_stages=2, keep_all=True)
 
 
-def make_problem(threshold: float = 0.9, **options: object) -> Problem:
+def make_problem(threshold: float | dict[str, float] = 0.9, **options: object) -> Problem:
     """Return three features of falling worth, and noise."""
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(900, 4))
@@ -63,6 +63,15 @@ def test_a_ladder_climbs_in_log_odds(thresholds: list[float]) -> None:
         # Thresholds are rounded to four digits, which near 0 and 1 is a coarser step in log-odds.
         rounding = max(5e-5 / (threshold * (1 - threshold)) for threshold in level)
         assert max(shifts) - min(shifts) <= 2 * 1.05 * rounding
+
+
+@pytest.mark.filterwarnings("ignore::emsco_train.errors.ThresholdWarning")
+def test_a_threshold_near_zero() -> None:
+    """Higher by two in log-odds it is rounded to 0: the early stages keep it, and no threshold of the ladder is lower."""
+    problem = make_problem({"ham": 1e-6, "spam": 0.9})
+    front = run_search(problem, SETTINGS, jobs=1).front
+    for design in ladder_front(problem, front):
+        assert all(early >= last > 0 for early, last in zip(design.stage_thresholds.early, design.thresholds, strict=True))
 
 
 def test_a_threshold_of_one_stays() -> None:

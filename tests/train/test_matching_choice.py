@@ -32,7 +32,12 @@ ROWS, FRESH = 500, 4000
 
 
 def make_problem(
-    seed: int = 5, *, costs: Sequence[float] = (1, 2, 3, 4), threshold: float = 0.8, certified: bool = False, **options: object
+    seed: int = 5,
+    *,
+    costs: Sequence[float] = (1, 2, 3, 4),
+    threshold: float | dict[str, float] = 0.8,
+    certified: bool = False,
+    **options: object,
 ) -> Problem:
     """Return features of falling worth and rising price, and many test rows or certify rows."""
     rng = np.random.default_rng(seed)
@@ -86,8 +91,11 @@ def test_the_cheapest_of_those_that_differ_little(problem: Problem, front: Front
             and all(one <= max(1, share * rows) for one, rows in of_labels)
             and cost < problem.full_cost
         ]
-        assert found.design.cost == min(within)
-        assert (found.design.cost, found.different) in {(cost, count / answered) for cost, count, answered, _ in counted}
+        assert found.design.cost == pytest.approx(min(within))
+        # Of those that cost as much, the one that differs least.
+        assert found.different == min(
+            count / answered for cost, count, answered, _ in counted if cost == pytest.approx(found.design.cost)
+        )
         check_counts(problem, found.design)
         chosen.add(found.design.id)
     assert len(chosen) > 2
@@ -119,8 +127,9 @@ def test_where_nothing_matches() -> None:
     with pytest.raises(SelectionError, match=message):
         find_matching_design(problem, cheapest, MatchEverything(0.001))
     message = (
-        r"; the nearest has \d features in \d stages?, threshold 0\.\d+.* and cost \d.* instead of 10, and differs in .* % of "
-        r"the answered rows \(at most .* % at level 0\.99\)\. Allow more, such as `match_everything=0\.\d+`, give more rows"
+        r"; the nearest that answers about as many rows has \d features in \d stages?, threshold 0\.\d+.* and cost \d.* "
+        r"instead of 10, and differs in .* % of the answered rows \(at most .* % at level 0\.99\)\. Allow more, such as "
+        r"`match_everything=0\.\d+`, give more rows"
     )
     with pytest.raises(SelectionError, match=message) as caught:
         find_matching_design(problem, front, MatchEverything(0.008, 0.99))
@@ -237,3 +246,58 @@ def test_other_criteria_are_refused() -> None:
         replace(match, sure=0.3)
     with pytest.raises(DesignError, match=r"`match_everything`: True is not a number between 0 and 1; sure is 'x'"):
         MatchEverything(True, "x")  # type: ignore[arg-type]
+
+
+def test_a_threshold_of_the_search_is_refused(problem: Problem) -> None:
+    """The choice looks at the whole ladder: to keep the thresholds of the search cannot be asked for with it."""
+    with pytest.raises(
+        DesignError, match="`match_everything` looks at other thresholds: `tune_thresholds=False` is not possible"
+    ):
+        SelectionCriteria(match=MatchEverything(0.01), tune_thresholds=False)
+
+
+def test_a_kind_that_answers_nothing_is_no_reference() -> None:
+    """At a high threshold lines answer nothing, and trees a little less accurately than it says: these are what is matched."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, size=(800, 3))
+    y = np.where((np.abs(rows[:, 0]) + np.abs(rows[:, 1]) > 1) ^ (rng.random(800) < 0.06), "a", "b")
+    shares = Shares(0.6, 0.4, 0.0, 0.0)
+    problem = Problem.of(rows, y, costs=[1, 1, 5], threshold=0.95, folds=2, stages="straight", shares=shares)
+    searched = search_thresholds(problem, None, Settings(max_stages=2), method="auto", seed=0, jobs=1, upgrade="boosted")
+    front = next(searched).front
+    assert {design.upgrade for design in front} == {"boosted"}
+    everything = evaluate_all_features(problem, front).design
+    assert everything.upgrade == "boosted"
+    assert everything.accuracy < 0.95
+    found = find_matching_design(problem, front, MatchEverything(0.3, None))
+    assert found.everything == everything
+    assert found.design.cost < problem.full_cost
+
+
+def test_the_error_of_a_label_that_is_given_up() -> None:
+    """Nothing matches, and the nearest gives up a label: the error names it, and does not suggest a share that is refused."""
+    rng = np.random.default_rng(0)
+    target = np.where(np.arange(900) % 20 == 0, 2, rng.integers(0, 2, size=900))
+    rows = np.column_stack([4.0 * (target == 1), 8.0 * (target == 2)]) + rng.normal(size=(900, 2))
+    y = np.array(["ham", "spam", "fraud"])[target]
+    problem = Problem.of(rows, y, costs=[1, 9], threshold=0.6, folds=3, shares=Shares(0.6, 0.4, 0.0, 0.0), stages="straight")
+    front = run_search(problem, Settings(max_stages=2), jobs=1).front
+    cheap = Front.of_problem(problem, [design for design in front if design.stages == (("x0",),)])
+    message = r"and in 100 % of those that are answered 'fraud'\. Give more rows, or ask for floors$"
+    with pytest.raises(SelectionError, match=message):
+        find_matching_design(problem, cheap, MatchEverything(0.05, None))
+
+
+def test_the_smallest_share(problem: Problem, front: Front) -> None:
+    """A share that is hardly more than 0 is like any that no row can show."""
+    with pytest.raises(SelectionError, match=r"to show so small a share takes \d{17,} answered rows"):
+        find_matching_design(problem, front, MatchEverything(1e-17))
+
+
+def test_a_threshold_for_each_label() -> None:
+    """A label is never answered, since its threshold is 1: the others are matched."""
+    problem = make_problem(threshold={"ham": 0.8, "spam": 1.0})
+    found = find_matching_design(problem, search(problem), MatchEverything(0.1, None))
+    assert found.everything.thresholds == (0.8, 1.0)
+    assert found.everything.labels[1].accepted_as == 0 < found.everything.labels[0].accepted_as
+    assert found.design.cost < problem.full_cost
