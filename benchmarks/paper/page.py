@@ -224,7 +224,7 @@ def describe_wishes(rows: Sequence[WishRow]) -> Iterator[str]:
     matching = list(_verdict_lines(rows, MATCHING))
     if matching:
         yield (
-            "The other wish is to match all features at once (`--match-everything`), at each of four thresholds: the cheapest "
+            "The other wish is to match all features at once (`--match-everything`), at each of some thresholds: the cheapest "
             "design that decides differently from one stage of all features in at most a quarter, or a tenth, as many rows as "
             "that one gets wrong where it answers all; and that one itself if none does. In the last column, the threshold of "
             "all features at once, and that share.\n"

@@ -45,6 +45,7 @@ FLOORS = {
 }
 CAPS = (0.25, 0.5, 0.75)
 MATCH_THRESHOLDS = (0.7, 0.8, 0.9, 0.95)
+QUICK_MATCH_THRESHOLDS = (0.9,)
 # Of the rows that all features at once get wrong: in how many, by number, a design may decide differently.
 MATCH_SHARES = (0.25, 0.1)
 # As if it were wrong in so many at least.
@@ -87,7 +88,8 @@ def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[WishRow]:
         for stages in ("straight", "curved")
     )
     yield from measure_peers(straight, data, run)
-    yield from measure_own(curved, data, run, QUICK_SETTINGS if is_quick else SETTINGS)
+    settings, thresholds = (QUICK_SETTINGS, QUICK_MATCH_THRESHOLDS) if is_quick else (SETTINGS, MATCH_THRESHOLDS)
+    yield from measure_own(curved, data, run, settings, thresholds)
 
 
 def measure_peers(problem: Problem, data: str, run: int) -> Iterator[WishRow]:
@@ -99,8 +101,10 @@ def measure_peers(problem: Problem, data: str, run: int) -> Iterator[WishRow]:
             yield _row(data, run, name, threshold, 0.0, found.count(problem.test.target), problem)
 
 
-def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> Iterator[WishRow]:
-    """Measure EMSCO for all wishes that can be granted."""
+def measure_own(
+    problem: Problem, data: str, run: int, settings: Settings, match_thresholds: Sequence[float]
+) -> Iterator[WishRow]:
+    """Measure EMSCO for all wishes that can be granted; `match_thresholds` are those of all features at once."""
     found = next(search_thresholds(problem, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
     fitters = ProblemFitters(problem)
     designs = tuple(ladder_front(problem, found, fitters=fitters))
@@ -113,7 +117,7 @@ def measure_own(problem: Problem, data: str, run: int, settings: Settings) -> It
         with suppress(SelectionError):
             yield measure_design(OWN, floor, cap, wish.choose(designs, problem.full_cost))
     answering_all = evaluate_all_features(problem.with_threshold(1 / len(problem.labels)), found, fitters=fitters).design
-    for threshold, share in itertools.product(MATCH_THRESHOLDS, MATCH_SHARES):
+    for threshold, share in itertools.product(match_thresholds, MATCH_SHARES):
         own, match = problem.with_threshold(threshold), MatchEverything(share * max(LEAST_ERROR, 1 - answering_all.accuracy))
         try:
             design = find_matching_design(own, found, match, fitters=fitters).design
