@@ -22,7 +22,7 @@ PIP := -m pip $(INSTALL)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons test-lowest test-scale lint unit coverage properties wheel bench experiments results results-quick quick-experiments quick-wishes proofs schemas lock format clean
+.PHONY: help demo test test-pythons test-lowest test-scale lint unit coverage properties wheel bench experiments results results-quick quick-searches quick-peers proofs schemas lock format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -163,14 +163,15 @@ results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full; ne
 
 results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; a quarter of an hour
 	@mkdir -p build/results
-	@$(MAKE) --no-print-directory --jobs=2 quick-wishes quick-experiments
+	@$(MAKE) --no-print-directory --jobs=2 quick-searches quick-peers
 	$(PAPER) page --folder ../build/results --page ../build/results.md
 
-quick-experiments:
-	$(PAPER) fronts sweeps hypervolume comparison alternatives budgets --quick --folder ../build/results
-
-quick-wishes:
+quick-searches:
+	$(PAPER) fronts sweeps hypervolume --quick --folder ../build/results
 	$(PAPER) wishes --quick --runs 1 --folder ../build/results
+
+quick-peers:
+	$(PAPER) comparison alternatives budgets --quick --folder ../build/results
 
 proofs: $(READY) $(WHEEL_READY) coverage  ## the long forms of the tests, their coverage, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof
