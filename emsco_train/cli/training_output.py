@@ -212,8 +212,7 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
             if few
             else []
         )
-    if run.data.group_column is not None or tested.units is not None:
-        # Rows of a group, and rows of different weights, show less than as many that are independent and equal.
+    if _has_unequal_rows(trained):
         return []
     bound = knee.bounds(DEFAULT_SURE).accuracy
     if upper_bound(tested.right, tested.accepted, _SURE_OF_LUCK) >= bound:
@@ -221,6 +220,11 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
     shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
     reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs may only look good by chance"
     return [f"{shown}, {reason}. Give more rows, or fewer features"]
+
+
+def _has_unequal_rows(trained: TrainedRun) -> bool:
+    """Return whether rows come in groups or have weights: they show less than as many that are independent and equal."""
+    return trained.run.data.group_column is not None or trained.run.thresholds[0].everything[0].units is not None
 
 
 def _find_test_figures(trained: TrainedRun, design: Design) -> Counts | None:
@@ -278,11 +282,10 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
 
 def _suggest_match(trained: TrainedRun, path: str) -> list[str]:
     """Return how to ask for a design that decides as all features at once do, where there are enough answers to show that."""
-    everything = trained.run.thresholds[0].everything[0]
-    if trained.run.data.group_column is not None or everything.units is not None:
-        # Rows of a group, and rows of different weights, show less than as many that are independent and equal.
+    if _has_unequal_rows(trained):
         return []
-    share = next((share for share in (0.01, 0.02, 0.05) if share * everything.accepted >= _SHOWN_DIFFERENCES), None)
+    answered = trained.run.thresholds[0].everything[0].accepted
+    share = next((share for share in (0.01, 0.02, 0.05) if share * answered >= _SHOWN_DIFFERENCES), None)
     if share is None:
         return []
     detail = f"for {100 * (1 - share):g} % of what all features at once decide"

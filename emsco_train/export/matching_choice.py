@@ -105,12 +105,11 @@ class AllFeaturesBaseline:
 
         One row of a label may always differ.
         """
-        positions, of_label = np.unique(self.answers, return_inverse=True)
-        rows = np.bincount(of_label, weights)
-        changed = np.bincount(of_label, weights * differs)
-        counted = (positions >= 0) & (np.bincount(of_label, differs) > 1)
-        shares = np.where(counted, changed / rows, 0.0)
-        return float(shares.max()), int(positions[shares.argmax()])
+        answered = self.answers >= 0
+        labels, differs, weights = self.answers[answered], differs[answered], weights[answered]
+        rows, changed = np.bincount(labels, weights), np.bincount(labels, weights * differs)
+        shares = np.divide(changed, rows, out=np.zeros(len(rows)), where=np.bincount(labels, differs) > 1)
+        return float(shares.max()), int(shares.argmax())
 
 
 @dataclass(frozen=True, slots=True)
