@@ -239,9 +239,10 @@ def _no_match(
         f"no cheaper design decides at most {100 * match.share:g} % of the answered items differently from all features at once "
         f"(threshold {everything.threshold_text}, {rows} answered)"
     )
-    needed = 0 if match.sure is None else math.ceil(math.log1p(-match.sure) / math.log1p(-match.share))
+    # Infinite for a share that is hardly more than 0.
+    needed = 0.0 if match.sure is None else float(np.ceil(math.log1p(-match.sure) / math.log1p(-match.share)))
     if reference.answered < needed:
-        asked += f"; to show so small a share takes {needed} answered rows, even if none differs"
+        asked += f"; to show so small a share takes {needed:.6g} answered rows, even if none differs"
     if nearest is None:
         return SelectionError(f"{asked}; none is near. Allow a larger share, or ask for floors")
     design, difference = nearest.make(), nearest.difference

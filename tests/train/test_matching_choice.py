@@ -290,8 +290,9 @@ def test_the_error_of_a_label_that_is_given_up() -> None:
 
 def test_the_smallest_share(problem: Problem, front: Front) -> None:
     """A share that is hardly more than 0 is like any that no row can show."""
-    with pytest.raises(SelectionError, match=r"to show so small a share takes \d{17,} answered rows"):
-        find_matching_design(problem, front, MatchEverything(1e-17))
+    for share, rows in ((1e-17, r"1\.89712e\+17"), (5e-324, "inf")):
+        with pytest.raises(SelectionError, match=f"to show so small a share takes {rows} answered rows"):
+            find_matching_design(problem, front, MatchEverything(share))
 
 
 def test_a_threshold_for_each_label() -> None:
