@@ -16,6 +16,7 @@ from emsco_train.models.fit_cache import FitCache
 from emsco_train.models.logistic.regression import LogisticBatch, LogisticModel, LogisticProblem
 from emsco_train.models.trees.reading import read_trees
 from emsco_train.models.trees.tree_classifier import TreeClassifier
+from emsco_train.models.trees.tree_count import choose_tree_count
 from emsco_train.support.openmp import one_openmp_thread
 from emsco_train.support.stop_flag import FitStopped, StopFlag
 
@@ -126,8 +127,10 @@ class StageFitter:
             return self._boosted[key]
         if self._stop.array[0]:
             raise FitStopped
-        estimator = self._settings.make_classifier(self._signs[columns])
-        model = _fit_classifier(estimator, self._encoded[:, columns], self._target, self._weights)
+        estimator, encoded = self._settings.make_classifier(self._signs[columns]), self._encoded[:, columns]
+        if self._settings.classifier is None:
+            estimator.set_params(max_iter=choose_tree_count(estimator, encoded, self._target, self._weights, self._stop))
+        model = _fit_classifier(estimator, encoded, self._target, self._weights)
         # Designs of a front share their sets. Boosted trees are slow to fit and small; other classifiers may be large.
         if model.trees is not None and len(self._boosted) < _KEPT_MODELS:
             self._boosted[key] = model

@@ -32,13 +32,14 @@ NAMES = ["a", "b", "c"]
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees() -> Iterator[None]:
-    """Boost 20 trees in larger steps instead of 100: the tests are about the kind of the models, not about how good they are."""
+    """Boost 20 trees in larger steps: the tests are about the kind of the models, not about how good they are."""
 
     def make() -> Any:
         return HistGradientBoostingClassifier(max_iter=20, learning_rate=0.4, max_bins=32, early_stopping=False)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("emsco_train.data.stage_settings._boosted_trees", make)
+        patch.setattr("emsco_train.models.stage_model.choose_tree_count", lambda estimator, *_: estimator.max_iter)
         yield
 
 
