@@ -132,7 +132,7 @@ def single_items(bundle: Bundle, X: Any, y: Any) -> list[Measurement]:  # noqa: 
 
 
 def other_stages(straight: Bundle, curved: Bundle, boosted: Bundle, X: Any) -> list[Measurement]:  # noqa: N803
-    """`decide` with three stages of curves, and of 100 boosted trees each, against the same with straight stages."""
+    """`decide` with three curved stages, and with three boosted ones, against the same with straight stages."""
     bundles = {"straight": straight, "curved": curved, "boosted": boosted}
     cascades = {name: Cascade(bundle, trivial_acquirers()) for name, bundle in bundles.items()}
     items = [tuple(row) for row in X[:ITEMS].tolist()]
@@ -145,7 +145,7 @@ def other_stages(straight: Bundle, curved: Bundle, boosted: Bundle, X: Any) -> l
 
     least = time_in_turns({name: partial(decide, cascade) for name, cascade in cascades.items()}, rounds=25)
     micro = {name: seconds / ITEMS * 1e6 for name, seconds in least.items()}
-    named = (("curved", "decide, 3 curved stages", "<= 1.15"), ("boosted", "decide, 3 stages of 100 boosted trees", "<= 3"))
+    named = (("curved", "decide, 3 curved stages", "<= 1.15"), ("boosted", "decide, 3 boosted stages", "<= 3"))
     return [
         Measurement(
             text, micro[name], "decide, 3 straight stages", micro["straight"], "us/item", least[name] / least["straight"], wanted
