@@ -147,7 +147,7 @@ def test_classifiers_that_score_many_rows_at_a_time() -> None:
 )
 @pytest.mark.parametrize("name", ["sklearn", "lightgbm", "xgboost"])
 def test_no_row_of_real_tables_differs(name: str, table: str, tmp_path: Path) -> None:
-    """All rows, and all splits of the trees of each stage: label, stage and cost equal, probabilities within 1e-12."""
+    """All rows, and all splits of 100 trees a stage: label, stage and cost equal, probabilities within 1e-12."""
     from emsco_train.runs.source import Columns, read_source
 
     path = DATA / table
