@@ -38,7 +38,7 @@ from emsco_train.support.binomial import upper_bound
 
 __all__ = ["Candidate", "order_candidates", "pass_probability"]
 
-# The probabilities are estimates: more digits than whole percents only lengthened the sequence in trials.
+# Probabilities and coverages are compared in whole percents: more digits of estimates only lengthened the sequence in trials.
 _DIGITS = 2
 
 
@@ -142,7 +142,8 @@ def order_candidates(
 ) -> tuple[Candidate, ...]:
     """Return the candidates to be tested on `rows` certify rows, in order; no `decide` is called.
 
-    Among designs that meet the requirements coverage decides, or cost where a coverage is required, unless they say by what.
+    Among designs that meet the requirements coverage in whole percents decides, then cost; cost alone where a coverage is
+    required; or what they say.
 
     Raises
     ------
@@ -167,11 +168,20 @@ def order_candidates(
     sequence: list[Candidate] = []
     for probability in sorted(by_probability, reverse=True):
         rivals = [*sequence[-1:], *by_probability[probability]]
-        chosen = criterion.choose([candidate.design for candidate in rivals], full_cost)
-        best = next(candidate for candidate in rivals if candidate.design is chosen)
+        if requirements.by is None and by == "coverage":
+            best = max(rivals, key=_coverage_for_cost)
+        else:
+            chosen = criterion.choose([candidate.design for candidate in rivals], full_cost)
+            best = next(candidate for candidate in rivals if candidate.design is chosen)
         if best not in sequence:
             sequence.append(best)
     return tuple(sequence)
+
+
+def _coverage_for_cost(candidate: Candidate) -> tuple[float, ...]:
+    """Return what a promise alone asks for, the larger the better: nobody pays twice the cost for one item in a thousand more."""
+    design = candidate.design
+    return round(design.coverage, _DIGITS), -design.cost, design.accuracy, design.coverage
 
 
 def pass_probability(candidate: Candidate, rows: int, promise: Promise) -> float:

@@ -254,8 +254,9 @@ def _describe_tests(certified: CertifiedDesign, requirements: Requirements, spli
     """Return why a design was chosen under a promise; `split` names the rows that measured designs."""
     choice = certified.certificate.choice
     tested = "" if choice is None else f"{choice.passed} of {pluralize(choice.tested, 'design')} tested passed; "
-    aim = "cheapest" if requirements.min_coverage is not None else "most covering"
-    return f"{tested}this is the {aim} of them on {split} rows"
+    if requirements.min_coverage is not None:
+        return f"{tested}this is the cheapest of them on {split} rows"
+    return f"{tested}this covers most of them on {split} rows, the cheapest of those that cover as many percent"
 
 
 def _collect_evidence(fitters: ProblemFitters, rows: Split, design: Design) -> Evidence:

@@ -221,6 +221,26 @@ def test_requirements_decide_by_validation(requirements: Requirements, sequence:
     assert ordered_names(group, requirements=requirements) == sequence
 
 
+@pytest.mark.parametrize(
+    ("requirements", "sequence"),
+    [
+        (Requirements(), ["cheap"]),
+        (Requirements(by="coverage"), ["expensive"]),
+        (Requirements(min_coverage=0.9), ["narrow"]),
+    ],
+)
+def test_a_promise_alone_buys_no_item_in_a_thousand(requirements: Requirements, sequence: list[str]) -> None:
+    """Of designs that cover the same in whole percents the cheapest is preferred, unless coverage is what was asked for."""
+    figures = {"expensive": (1000, 14.0), "cheap": (996, 6.0), "narrow": (950, 2.0)}
+    candidates = CandidateSet()
+    for name, (accepted, cost) in figures.items():
+        candidates.add(name, (accepted, 0), (accepted, 0), cost=cost)
+    found = order_candidates(
+        candidates.candidates, rows=ROWS, promise=Promise(max_error=0.2), requirements=requirements, full_cost=20.0
+    )
+    assert [candidate.design.id for candidate in found] == sequence
+
+
 def test_pass_probability_is_a_probability() -> None:
     """It equals a simulation of its model: an error that the validation rows leave open, then wrong certify rows."""
     rng = np.random.default_rng(5)
