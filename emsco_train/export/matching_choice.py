@@ -26,7 +26,7 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything
 from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.ladder import ladder_populations
+from emsco_train.search.ladder import ladder_populations, make_designs
 from emsco_train.search.other_folds import make_design_workbenches
 from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.workbench import Workbench
@@ -210,7 +210,7 @@ class _Compared:
         return self.cost < other.cost
 
     def make(self) -> Design:
-        return self.bench.designs(self.chromosome, [1], self.place)[0]
+        return make_designs(self.bench, self.place, self.chromosome)[0]
 
 
 def _compare(

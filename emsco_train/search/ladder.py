@@ -29,11 +29,11 @@ from emsco_train.designs.label_floors import LabelFloor
 from emsco_train.designs.selection import Requirements
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.genetic.pareto import first_minima, objective_points
-from emsco_train.search.recombination import distinct_sets
+from emsco_train.search.recombination import distinct_sets, drop_idle_stages
 from emsco_train.search.scoring.bit_cache import MIN_SETS
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["ladder_front", "ladder_populations", "ladder_thresholds", "make_workbenches"]
+__all__ = ["ladder_front", "ladder_populations", "ladder_thresholds", "make_designs", "make_workbenches"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
@@ -118,8 +118,14 @@ def ladder_front(
     wanted = requirements or Requirements()
     rare = [place for place, label in enumerate(problem.labels) if str(label) in wanted.recall_labels]
     fitters = fitters or ProblemFitters(problem)
-    tuned = [design for variants in _make_variants(front, rare, jobs, fitters) for design in variants.undominated_designs(wanted)]
-    return Front.of_problem(problem, [*front, *_undominated(tuned, wanted)])
+    known = {design.id for design in front}
+    tuned = {
+        design.id: design
+        for variants in _make_variants(front, rare, jobs, fitters)
+        for design in variants.undominated_designs(wanted)
+        if design.id not in known
+    }
+    return Front.of_problem(problem, [*front, *_undominated(list(tuned.values()), wanted)])
 
 
 def ladder_populations(
@@ -131,6 +137,22 @@ def ladder_populations(
     """
     for variants in _make_variants(front, (), jobs, fitters or ProblemFitters(problem)):
         yield from variants.populations(variants.untried_positions(()))
+
+
+def make_designs(bench: Workbench, place: int, population: Population, *, label_sizes: bool = True) -> list[Design]:
+    """Return designs at the thresholds of a place, without stages before the last that accept no row there.
+
+    The next stage acquires what these did: all rows get the same answers at the same cost, from fewer models.
+    """
+    level = bench.thresholds[place]
+    # What is left of some designs is one stage, which has no thresholds before the last.
+    alone = StageThresholds.constant(level.last)
+    merged = drop_idle_stages(population, bench.evaluator(place), keep_all=True)
+    single = (merged.max(axis=1) == 0) & (level != alone)
+    if alone not in bench.thresholds:
+        merged[single], single[:] = population[single], False
+    parts = [(merged[~single], place), (merged[single], bench.thresholds.index(alone) if single.any() else place)]
+    return [design for chosen, own in parts for design in bench.designs(chosen, [1] * len(chosen), own, label_sizes=label_sizes)]
 
 
 def _make_variants(front: Front, rare: Sequence[int], jobs: int, fitters: ProblemFitters) -> Iterator[_ThresholdVariants]:
@@ -167,7 +189,7 @@ class _ThresholdVariants:
         # There are forty times as many designs as on the front: those that others dominate are left out before they are made.
         positions = self._undominated_positions(self.untried_positions(known), wanted)
         for bench, place, chosen in self.populations(positions):
-            yield from bench.designs(chosen, [1] * len(chosen), place, label_sizes=bool(wanted.label_floors))
+            yield from make_designs(bench, place, chosen, label_sizes=bool(wanted.label_floors))
 
     def untried_positions(self, known: Collection[tuple[tuple[int, ...], StageThresholds]]) -> dict[StageThresholds, list[int]]:
         """Return the positions of the designs to try at each of the thresholds: all that are not known there."""

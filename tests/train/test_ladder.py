@@ -19,6 +19,7 @@ from emsco_train.export.searched_design import check_counts
 from emsco_train.export.tuned_choice import choose_tuned_design, select_tuned_design
 from emsco_train.guarantee.choice import SelectionCriteria
 from emsco_train.guarantee.ledger import MemoryLedger
+from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search import ladder
 from emsco_train.search.ladder import ladder_front, ladder_thresholds
@@ -201,6 +202,30 @@ def test_a_further_floor_is_advised_where_it_would_help(problem: Problem, front:
         with pytest.raises(SelectionError, match="Ask for less, or search with other thresholds") as caught:
             choose_tuned_design(problem, front, criteria, MemoryLedger())
         assert advice not in str(caught.value)
+
+
+def test_no_early_stage_accepts_nobody(problem: Problem, front: Front) -> None:
+    """A stage that answers no row at its thresholds is a model for nothing: the next one acquires its features, for the same."""
+    own = {design.id for design in front}
+    tuned = [design for design in ladder_front(problem, front) if design.id not in own]
+    idle = 0
+    fitters = ProblemFitters(problem)
+    for bench, place, population in ladder.ladder_populations(problem, front, fitters=fitters):
+        accepted = bench.evaluator(place).exits(population).accepted
+        before_last = np.arange(accepted.shape[1]) < population.max(axis=1, keepdims=True)
+        having = population[((accepted == 0) & before_last).any(axis=1)]
+        idle += len(having)
+        for chromosome in having:
+            (before,) = bench.designs(chromosome[None], [1], place)
+            (after,) = ladder.make_designs(bench, place, chromosome[None])
+            assert len(after.stages) < len(before.stages)
+            assert (after.counts, after.cost) == (before.counts, pytest.approx(before.cost))
+            check_counts(problem, after)
+    assert idle
+    assert tuned
+    for design in tuned:
+        found = evaluate_validation(problem, design.stages, design.stage_thresholds)
+        assert {*range(1, len(design.stages))} <= set(found.stage[found.accepted].tolist())
 
 
 def test_an_empty_front_has_no_ladder(problem: Problem) -> None:

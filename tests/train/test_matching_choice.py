@@ -256,8 +256,10 @@ def test_a_threshold_of_the_search_is_refused(problem: Problem) -> None:
         SelectionCriteria(match=MatchEverything(0.01), tune_thresholds=False)
 
 
-def test_a_kind_that_answers_nothing_is_no_reference() -> None:
+def test_a_kind_that_answers_nothing_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a high threshold lines answer nothing, and trees a little less accurately than it says: these are what is matched."""
+    # So many are too sure of themselves here.
+    monkeypatch.setattr("emsco_train.models.stage_model.choose_tree_count", lambda *_: 100)
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, size=(800, 3))
     y = np.where((np.abs(rows[:, 0]) + np.abs(rows[:, 1]) > 1) ^ (rng.random(800) < 0.06), "a", "b")
