@@ -39,6 +39,8 @@ _MIN_NINES_ROWS, _MIN_NINES_SHARE, _MIN_OTHER_ROWS = 2, 0.005, 10
 _WRITTEN_NUMBER = re.compile(r"[$€£]?\s*[-+]?\d+([ ,.']\d{3})*([.,]\d+)?\s*[%$€£]?")
 _MIN_WRITTEN_SHARE = 0.9
 
+# What the index of a data frame is called in a file: that of a sample of its rows is a counter with gaps of any size.
+_INDEX_NAME = re.compile(r"(?:unnamed: \d+|index|level_\d+|__index_level_\d+__|row_?names?|)", re.IGNORECASE)
 # Words of their own: "userId" and "user_id", but not "paid".
 _ID_NAME = re.compile(r"(?i:(^|[_\W])(id|uuid|guid|rowid))$|[a-z](Id|ID)$")
 _CODE_NAME = re.compile(r"(?i:(^|[_\W])(zip|zipcode|postcode|code))$|[a-z]Code$")
@@ -182,7 +184,8 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
         remedy = "make it days since a date: as it is, the last day of a month and the next day are far apart"
         return Finding("date", name, f"whole numbers that look like dates, such as {present[0]:.0f}", remedy)
     different, keep = len(np.unique(present)), f"keep it with `kinds={{{name!r}: 'numeric'}}`"
-    if different == len(present) and present.max() - present.min() < 2 * table_rows:
+    is_counter = present.max() - present.min() < 2 * table_rows or _INDEX_NAME.fullmatch(name.strip())
+    if different == len(present) and is_counter:
         return Finding("id", name, "a row number or another counter: every value is different", keep, is_useless=True)
     if _ID_NAME.search(name) and different > _MAX_RARE_CATEGORIES:
         what = f"{different:,} different whole numbers in a column named like an id"

@@ -120,6 +120,20 @@ def test_ordinary_columns(what: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_counter"),
+    [("Unnamed: 0", True), ("index", True), ("__index_level_0__", True), ("rownames", True), ("", True), ("price index", False)],
+)
+def test_the_index_of_a_sample(name: str, is_counter: bool) -> None:
+    """Of a few rows of a large table the old row numbers are far apart: the name says what they are, where all are different."""
+    sampled = rng().choice(10**6, ROWS, replace=False)
+    finding = look(sampled, name=name)
+    assert (finding is not None) == is_counter
+    if finding is not None:
+        assert (finding.kind, finding.is_useless, finding.what[:12]) == ("id", True, "a row number")
+    assert look(np.repeat(sampled, 2), name=name) is None
+
+
+@pytest.mark.parametrize(
     ("name", "is_id"), [("id", True), ("user_id", True), ("userId", True), ("Patient ID", True), ("paid", False), ("bid", False)]
 )
 def test_whole_numbers_with_the_name_of_an_id(name: str, is_id: bool) -> None:
