@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from emsco_runtime.bundle.label_figures import describe_missed_labels
-from emsco_runtime.bundle.summary import describe_certificate, describe_likely, percent, pluralize
+from emsco_runtime.bundle.summary import describe_certificate, describe_likely, percent, percent_at_least, pluralize
 from emsco_runtime.cli.console import format_costs, format_number
 from emsco_train.cli.training_output import (
     accuracy_floors,
@@ -13,6 +13,7 @@ from emsco_train.cli.training_output import (
     format_bounds,
     format_counts,
     format_labels,
+    is_luckier,
     minimum_coverage,
 )
 from emsco_train.designs.counts import Counts
@@ -58,7 +59,10 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
         f"             probabilities within {exported.export.largest:.0e}",
         *(f"calibrated   stage {place}: {one.describe()}" for place, one in enumerate(exported.measured.scalings, start=1)),
         *(f"warning      {text}" for text in calibration_warnings(exported.measured)),
-        *(f"caution      {text}" for text in (*describe_missed_labels(expected.labels), *_missed(exported, requirements))),
+        *(
+            f"caution      {text}"
+            for text in (*describe_missed_labels(expected.labels), *_missed(exported, requirements), *_describe_luck(exported))
+        ),
         *("", f"by label, on the {expected.split} rows{by_rows}:", ""),
         *(*format_labels(expected.labels, is_comparable=expected.weighted is None), ""),
     ]
@@ -90,6 +94,18 @@ def _missed(exported: RunExport, requirements: Requirements) -> list[str]:
     reason = "it was met on the rows of the search, where the best of many designs looks better than it is"
     remedy = f"{reason}. Ask for more, or give more rows"
     return [f"on {where} rows {', '.join(missed)}; {remedy}"] if missed else []
+
+
+def _describe_luck(exported: RunExport) -> list[str]:
+    """Return a caution where nothing was asked for, and test rows show that the design only looked good; no rows with weights."""
+    design, expected, problem = exported.choice.design, exported.export.expected, exported.opened.problem
+    is_shown = expected.split != problem.validation.name and expected.weighted is None and problem.train.groups is None
+    if not (exported.choice.is_default and is_shown and is_luckier(design, Counts.of_expected(expected))):
+        return []
+    bound = percent_at_least(design.bounds(DEFAULT_SURE).accuracy)
+    reason = "of many designs, the best looks better than it is"
+    remedy = "Ask for floors (--min-accuracy with --min-coverage), which other folds have to show, too, or give more rows"
+    return [f"on the {expected.split} rows the accuracy is below its bound of {bound}: {reason}. {remedy}"]
 
 
 def _format_figures(name: str, counts: Counts, unit: str) -> str:

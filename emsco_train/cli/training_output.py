@@ -37,6 +37,7 @@ __all__ = [
     "format_data",
     "format_front",
     "format_labels",
+    "is_luckier",
     "minimum_coverage",
 ]
 
@@ -52,7 +53,6 @@ _ENOUGH_ROWS = 1000
 _ROWS_FOR_TREES = 2000
 # With fewer rows for each feature, and none held out, nobody can tell good designs from lucky ones.
 _ROWS_OF_A_FEATURE = 2
-_SURE_OF_LUCK = 0.95
 # Few answers cannot show that few of them differ: so many that differ would be within the share that is asked for.
 _SHOWN_DIFFERENCES = 8
 # Where a threshold lets fewer rows than this be accepted, a line says so.
@@ -215,11 +215,16 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
     if _has_unequal_rows(trained):
         return []
     bound = knee.bounds(DEFAULT_SURE).accuracy
-    if upper_bound(tested.right, tested.accepted, _SURE_OF_LUCK) >= bound:
+    if not is_luckier(knee, tested):
         return []
     shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
     reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs may only look good by chance"
     return [f"{shown}, {reason}. Give more rows, or fewer features"]
+
+
+def is_luckier(design: Design, tested: Counts) -> bool:
+    """Return whether test rows show that a design is less accurate than its bound says."""
+    return upper_bound(tested.right, tested.accepted, DEFAULT_SURE) < design.bounds(DEFAULT_SURE).accuracy
 
 
 def _has_unequal_rows(trained: TrainedRun) -> bool:

@@ -76,7 +76,7 @@ def warn_rare_labels(labels: Sequence[Label], splits: Sequence[Split]) -> None:
     if not found:
         return
     shown = [f"{label!r} has no {' and no '.join(names)} rows" for label, names in list(found.items())[:_MAX_SHOWN_LABELS]]
-    more = f" (and {len(found) - len(shown)} more labels)" if len(found) > len(shown) else ""
+    more = f" (and {pluralize(len(found) - len(shown), 'more label')})" if len(found) > len(shown) else ""
     text = f"label {', label '.join(shown)}{more}, so nothing is known about it there"
     if any("certify" in names for names in found.values()):
         text += ", and nothing is certified about a label without certify rows"

@@ -292,6 +292,11 @@ def test_designs_found_by_luck_are_cautioned(tmp_path: Path) -> None:
     tested = float(re.search(r"caution  on the test rows the knee's accuracy is ([\d.]+) %, far below its bound of", shown)[1])  # type: ignore[index]
     assert "with 120 features on 144 rows, designs may only look good by chance" in shown
     assert float(re.search(r"next .* --min-accuracy ([\d.]+)", shown)[1]) <= tested / 100  # type: ignore[index]
+    caution = "caution      on the test rows the accuracy is below its bound of "
+    assert caution in run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle")
+    # Whoever asks for something is told whether that is kept.
+    asked = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "asked", "--min-coverage", "0.1")
+    assert caution not in asked
     shown = run_successfully("emsco-train", "--data", data, "--shares", "1,0,0,0", *options, tmp_path / "all")
     assert "far below its bound" not in shown
     few = write_rows(tmp_path / "few.csv", [*header, "label"], rows[:120])
