@@ -105,9 +105,9 @@ class FieldReader:
             return text
 
     def read_column(self, column: TextColumn | Array) -> Array:
-        """Return the values of a column; typed values, as of a Parquet file, stay as they are, but for what means "missing"."""
+        """Return the values of a column; typed ones, as of Parquet, stay as they are but for text that means another value."""
         if isinstance(column, np.ndarray):
-            return self._blank_words(column)
+            return self._read_texts(column)
         if self.kind == "numeric":
             return self._read_numbers(column)
         texts, codes = column.distinct()
@@ -130,14 +130,16 @@ class FieldReader:
         mixed[others] = to_objects(values)[codes]
         return mixed
 
-    def _blank_words(self, values: Array) -> Array:
+    def _read_texts(self, values: Array) -> Array:
         if values.dtype.kind != "O":
             return blank_numbers(values, [number for number in missing_numbers(self.missing) if self._is_gap(str(number))])
+        # The bundle may come from a CSV file, where yes and no are booleans; a category that was written as text is that text.
+        is_parsed = self.kind in ("boolean", "numeric")
         texts = {value for value in values.tolist() if isinstance(value, str)}
-        words = {text for text in texts if self._is_gap(text)}
-        if not words:
+        read = {text: self.read(text) if is_parsed or self._is_gap(text) else text for text in texts}
+        if all(value is text for text, value in read.items()):
             return values
-        return to_objects([None if isinstance(value, str) and value in words else value for value in values.tolist()])
+        return to_objects([read[value] if isinstance(value, str) else value for value in values.tolist()])
 
 
 def find_other_texts(column: TextColumn, words: frozenset[str]) -> tuple[Floats, Ints]:

@@ -125,7 +125,7 @@ class _RawTable:
         """Return the table with words that mean "missing" made gaps in these columns, and how often each was there."""
         columns, found = dict(self.columns), {}
         for name in names:
-            values = columns[name]
+            columns[name] = values = _blank_empty(columns[name])
             counts = _count_missing_words(values, words)
             if counts:
                 found[name] = counts
@@ -296,6 +296,18 @@ def _count_missing_words(values: TextColumn | Array, words: frozenset[str]) -> C
     else:
         counts = _count_numbers(values, missing_numbers(words))
     return Counter({text: rows for text, rows in counts.items() if text.strip() and is_missing_text(text, words)})
+
+
+def _blank_empty(values: TextColumn | Array) -> TextColumn | Array:
+    """Return a column with empty texts of a Parquet file made gaps, as the empty fields of a CSV file are."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "O":
+        return values
+    empty = [isinstance(value, str) and not value.strip() for value in values.tolist()]
+    if not any(empty):
+        return values
+    blanked = values.copy()
+    blanked[np.array(empty)] = None
+    return blanked
 
 
 def _count_numbers(values: Array, missing: Collection[float]) -> dict[str, int]:

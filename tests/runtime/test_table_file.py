@@ -22,7 +22,7 @@ from emsco_runtime.support import arrow_tables, table_file
 from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks
 from emsco_runtime.support.csv_file import open_csv
 from emsco_runtime.support.table_file import concatenate_columns, is_parquet, open_table
-from emsco_runtime.support.text_column import FieldReader, ListColumn
+from emsco_runtime.support.text_column import FieldReader, ListColumn, to_objects
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
@@ -93,6 +93,18 @@ def test_numbers_that_mean_missing_in_typed_columns() -> None:
     vectors = np.array([[-999.0, 1.0], [2.0, 3.0]])
     assert FieldReader("vector", missing=words).read_column(vectors) is vectors
     assert FieldReader("categorical", frozenset({"7"}), words).read("7.0") == "7"
+
+
+def test_text_of_a_typed_column_is_read_as_that_of_a_csv_file() -> None:
+    """A bundle from a CSV file decides the same table as Parquet: "no" is a boolean there, and "1.5" a number."""
+    flags = to_objects(["yes", "No", "", True, None, "perhaps"])
+    assert FieldReader("boolean").read_column(flags).tolist() == [True, False, None, True, None, "perhaps"]
+    numbers = to_objects(["1.5", " 2", "NA", 3, "many"])
+    assert FieldReader("numeric").read_column(numbers).tolist() == [1.5, 2.0, None, 3, "many"]
+    codes = to_objects(["3.0", "3", "x", "?"])
+    assert FieldReader("categorical", frozenset({"3", "x"})).read_column(codes).tolist() == ["3.0", "3", "x", None]
+    plain = to_objects(["3", "x"])
+    assert FieldReader("categorical", frozenset({"3", "x"})).read_column(plain) is plain
 
 
 def test_columns_of_both_forms_are_joined() -> None:

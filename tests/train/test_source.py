@@ -118,6 +118,17 @@ def test_parquet_columns_keep_their_types(tmp_path: Path) -> None:
     assert source.labels == ["x", "y", "x"]
 
 
+def test_empty_text_of_a_parquet_file_is_missing(tmp_path: Path) -> None:
+    """As an empty field of a CSV file is, with blanks or without: no bundle holds a category without a name."""
+    path = parquet(
+        tmp_path / "t.parquet", word=["a", "", "  ", "b", None, "a"], whole=["a", "b", "a", "b", "a", "b"], label=[*"xyxyxy"]
+    )
+    source = read_source({None: str(path)}, Columns())
+    assert source.table.columns["word"].tolist() == ["a", None, None, "b", None, "a"]
+    assert source.table.columns["whole"].tolist() == [*"ababab"]
+    assert not source.missing_words
+
+
 def test_groups_that_are_mostly_numbers_may_hold_words(tmp_path: Path) -> None:
     """A column that only divides the rows is not a feature: a word among its numbers is allowed."""
     rows = [[index, str(index), index % 2] for index in range(19)] + [[19, "guest", 1]]
