@@ -185,7 +185,9 @@ def _single_stage_rows(trained: TrainedRun, *, has_test_rows: bool) -> list[list
     for entry in entries:
         where = format_threshold(entry.thresholds, trained.run.labels) if len(entries) > 1 else "once"
         texts = [text for counts in entry.everything for text in format_counts(counts)]
-        lines.append([f"all features at {where}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"])
+        lines.append(
+            [f"all features at {where}{entry.kind_note}", "-", *(texts if has_test_rows else texts[:3]), "-", "(one stage)"]
+        )
     return lines
 
 

@@ -19,6 +19,7 @@ from emsco_runtime.support.arrays import Floats, Ints, Mask
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.problem import Problem
 from emsco_train.data.stage_settings import Upgrade
+from emsco_train.designs.answer_worth import worth_of_answers
 from emsco_train.designs.chromosome import Population
 from emsco_train.designs.design import Design
 from emsco_train.designs.effective_size import measure_precision
@@ -40,8 +41,6 @@ _NEAR = 4.0
 _EQUAL_COST = 1e-9
 # An error does not suggest to allow more than this.
 _LARGEST_SHARE = 0.5
-# A wrong answer costs at most as much as this many right ones are worth.
-_MOST_ODDS = 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,8 @@ def evaluate_all_features(
     """
     fitters = fitters or ProblemFitters(problem)
     kinds = dict.fromkeys([None, *(design.upgrade for design in front)])
-    return max((_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds), key=_rank)
+    found = (_evaluate_kind(problem, upgrade, jobs, fitters) for upgrade in kinds)
+    return max(found, key=lambda one: worth_of_answers(one.design.labels, one.design.thresholds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,11 +265,3 @@ def _evaluate_kind(problem: Problem, upgrade: Upgrade | None, jobs: int, fitters
     one_stage = np.zeros((1, len(names)), dtype=np.int8)
     rows = bench.problem.validation
     return AllFeaturesBaseline(bench.designs(one_stage, [1])[0], bench.evaluator().row_exits(one_stage[0], rows.target)[1], rows)
-
-
-def _rank(reference: AllFeaturesBaseline) -> tuple[bool, float]:
-    """Return whether there are answers, and what they are worth: a threshold says how many right ones a wrong one costs."""
-    odds = [min(_MOST_ODDS, number / (1.0 - number)) if number < 1.0 else _MOST_ODDS for number in reference.design.thresholds]
-    counts = reference.design.labels
-    value = sum(one.right - odd * (one.accepted_as - one.right) for one, odd in zip(counts, odds, strict=True))
-    return reference.answered > 0, float(value)

@@ -50,7 +50,8 @@ def _title(data: ReportData, design_data: DesignData) -> str:
 def _counts_table(data: ReportData, design_data: DesignData) -> str:
     """Return the design's figures next to those of the baseline: acquiring all features at once."""
     own, cost_format = design_data.counts, data.cost_format
-    columns = [*own, *data.run.thresholds[design_data.threshold_index].everything[: len(own)]]
+    baseline = data.run.thresholds[design_data.threshold_index]
+    columns = [*own, *baseline.everything[: len(own)]]
     names = "".join(f'<th scope="col">{counts.split}</th>' for counts in columns)
     lines = [
         ("accuracy", map(format_accuracy, columns)),
@@ -67,7 +68,8 @@ def _counts_table(data: ReportData, design_data: DesignData) -> str:
     return (
         '<div class="wide"><table class="figures"><thead>'
         f'<tr><td></td><th colspan="{len(own)}" scope="colgroup">this design</th>'
-        f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">all features at once</th></tr>'
+        f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">'
+        f"all features at once{baseline.kind_note}</th></tr>"
         f"<tr><td></td>{names}</tr></thead><tbody>{body}</tbody></table></div>{_bounds_sentence(data, design_data)}"
     )
 

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from emsco_runtime.decision import Label
+from emsco_train.data.stage_settings import Upgrade
 from emsco_train.errors import DataError
 from emsco_train.support.validation_errors import first_error
 
@@ -143,6 +144,13 @@ class ThresholdEntry(FileModel):
     # What moved from stage to stage; None in runs of an earlier emsco: each feature.
     genes: int | None = None
     everything: tuple[CountsEntry, ...]
+    # The kind of stages of that, where it is not the one that was searched with.
+    upgrade: Upgrade | None = None
+
+    @property
+    def kind_note(self) -> str:
+        """What to write behind the baseline's name: its kind of stages, in brackets, where that is not the one of the search."""
+        return f" ({self.upgrade})" if self.upgrade else ""
 
 
 class MeasuredRows(FileModel):
@@ -169,7 +177,7 @@ class RunFile(FileModel):
     class_weight: Literal["balanced"] | dict[str, float] | None
     calibrate: Literal["temperature"] | None = None
     stages: Literal["straight", "curved", "boosted"] = "straight"
-    upgrade: Literal["boosted"] | None = None
+    upgrade: Upgrade | None = None
     increasing: tuple[str, ...] = ()
     decreasing: tuple[str, ...] = ()
     search: SearchEntry

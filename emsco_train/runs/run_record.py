@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from emsco_train.data.features import first_codes
 from emsco_train.data.problem import Problem
 from emsco_train.data.provenance import timestamp, versions
 from emsco_train.data.thresholds import resolve_thresholds
+from emsco_train.designs.answer_worth import worth_of_answers
 from emsco_train.designs.design import Design
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.runs.front_measurement import measure_designs
@@ -103,15 +104,22 @@ def make_run_record(
 def _make_threshold_entry(
     problem: Problem, level: tuple[float, ...], searched: TimedOutcome, fitters: ProblemFitters
 ) -> ThresholdEntry:
-    """Return how a search went, and the baseline: one stage with all features, measured as designs were, and on the test rows."""
-    single_stage = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
-    everything = tuple(
-        CountsEntry(split=split.name, **asdict(measured.figures))
-        for split in (problem.validation, problem.test)
-        if split is not None
-        for measured in measure_designs(problem, split, [single_stage], fitters)
-    )
+    """Return how a search went, and the baseline: one stage with all features, measured as designs were, and on the test rows.
+
+    Of an upgraded front, it has the kind of stages whose answers are worth more.
+    """
     outcome = searched.outcome
+    outline = Design.of([0] * len(problem.names), problem.names, level, coverage=0.0, accuracy=0.0, cost=0.0)
+    kinds = [replace(outline, upgrade=upgrade) for upgrade in dict.fromkeys([None, *(one.upgrade for one in outcome.front)])]
+    measured = [measure_designs(problem, problem.validation, [kind], fitters)[0] for kind in kinds]
+    best = max(measured, key=lambda one: worth_of_answers(one.labels, level))
+    tested = [] if problem.test is None else measure_designs(problem, problem.test, [best.design], fitters)
+    splits = (problem.validation, problem.test)
+    everything = tuple(
+        CountsEntry(split=split.name, **asdict(one.figures))
+        for split, one in zip(splits, [best, *tested], strict=False)
+        if split is not None
+    )
     return ThresholdEntry(
         thresholds=level,
         method=outcome.method,
@@ -121,6 +129,7 @@ def _make_threshold_entry(
         elapsed_s=round(searched.elapsed_s, 3),
         genes=outcome.genes.n,
         everything=everything,
+        upgrade=best.design.upgrade,
     )
 
 

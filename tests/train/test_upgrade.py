@@ -172,7 +172,11 @@ def test_command(stages: list[str], tmp_path: Path, capsys: pytest.CaptureFixtur
     front = Front.from_json((tmp_path / "run" / "front.json").read_text())
     upgraded = [design for design in front if design.upgrade == "boosted"]
     assert bool(upgraded) == (stages[0] == "--upgrade")
-    assert (f"upgrade  {len(upgraded)} of the designs have boosted stages" in capsys.readouterr().out) == bool(upgraded)
+    shown = capsys.readouterr().out
+    assert (f"upgrade  {len(upgraded)} of the designs have boosted stages" in shown) == bool(upgraded)
+    # Trees see what curves do not: beside upgraded designs stands what trees on all features do.
+    assert ("all features at once (boosted)" in shown) == bool(upgraded)
+    assert "all features at once" in shown
     made = export_run(tmp_path / "run", tmp_path / "bundle", max_error=0.3, min_coverage=0.2)
     assert made.export.verified[0].verification.agrees
     if upgraded:
