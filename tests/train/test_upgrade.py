@@ -150,7 +150,7 @@ def test_estimator(tmp_path: Path) -> None:
     assert "HistGradientBoosting" in str(made.bundle.manifest.provenance.settings["classifier"])
 
 
-@pytest.mark.parametrize("stages", [["--stages", "boosted"], ["--upgrade", "boosted"]])
+@pytest.mark.parametrize("stages", [["--stages", "boosted"], ["--upgrade", "boosted", "--stages", "straight"]])
 def test_command(stages: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both options write a run that exports a boosted design, promise included; the output says how many are upgraded."""
     columns, y = make_table(800)
@@ -174,7 +174,7 @@ def test_command(stages: list[str], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert bool(upgraded) == (stages[0] == "--upgrade")
     shown = capsys.readouterr().out
     assert (f"upgrade  {len(upgraded)} of the designs have boosted stages" in shown) == bool(upgraded)
-    # Trees see what curves do not: beside upgraded designs stands what trees on all features do.
+    # Trees see what lines do not: beside upgraded designs stands what trees on all features do.
     assert ("all features at once (boosted)" in shown) == bool(upgraded)
     assert "all features at once" in shown
     made = export_run(tmp_path / "run", tmp_path / "bundle", max_error=0.3, min_coverage=0.2)
