@@ -10,6 +10,7 @@ from emsco_runtime.cli.console import format_costs, format_number
 from emsco_train.cli.training_output import (
     accuracy_floors,
     calibration_warnings,
+    find_base_rate,
     format_bounds,
     format_counts,
     format_labels,
@@ -68,7 +69,7 @@ def format_export(exported: RunExport, out: str, requirements: Requirements, sur
     ]
     if exported.choice.is_default:
         bounds_of_all = [one.bounds(DEFAULT_SURE) for one in exported.opened.front]
-        if floors := ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all)):
+        if floors := ", ".join(f"{floor:g}" for floor in accuracy_floors(bounds_of_all, find_base_rate(design))):
             reach = f"--min-accuracy {floors}, with --min-coverage {minimum_coverage(bounds_of_all):g}"
             lines.append(f"suggestion   floors in reach: {reach}; --min-recall LABEL=R for a label")
     quoted = shlex.quote(out)

@@ -31,6 +31,7 @@ from emsco_train.support.binomial import upper_bound
 __all__ = [
     "accuracy_floors",
     "calibration_warnings",
+    "find_base_rate",
     "format_bounds",
     "format_columns",
     "format_counts",
@@ -281,7 +282,7 @@ def _notable_designs(trained: TrainedRun) -> list[tuple[str, Design]]:
     cheapest: dict[str, tuple[str, Design]] = {}
     # Floors that an export with its default settings satisfies.
     bounds = [design.bounds(_suggestion_level(trained)) for design in front]
-    for floor in accuracy_floors(bounds):
+    for floor in accuracy_floors(bounds, find_base_rate(front.knee)):
         design = front.select(min_accuracy=floor, min_coverage=minimum_coverage(bounds))
         cheapest[design.id] = (f"cheapest, accuracy >= {floor:g}", design)
     return [("knee", front.knee), *zip(names, best, strict=True), *cheapest.values()]
@@ -311,7 +312,7 @@ def _suggest_floors(trained: TrainedRun) -> str:
     accuracy, coverage = (int(100 * min(pair)) / 100 for pair in zip((bounds.accuracy, bounds.coverage), shares, strict=True))
     if not (accuracy and coverage):
         return ""
-    if accuracy * sum(counts.rows for counts in knee.labels) <= max((counts.rows for counts in knee.labels), default=0):
+    if accuracy <= find_base_rate(knee):
         # Always giving the most frequent label satisfies such a floor: the cheapest design above it is worth little.
         return " --design knee"
     return f" --min-accuracy {accuracy:g} --min-coverage {coverage:g}{_suggest_recall(trained, accuracy, coverage)}"
@@ -348,19 +349,27 @@ def minimum_coverage(bounds: Sequence[Bounds]) -> float:
     return round(least_useful_coverage(bounds), 2)
 
 
-def accuracy_floors(bounds: Sequence[Bounds]) -> list[float]:
-    """Return round floors of accuracy above 0, up to the best that is worth a look, by the bounds of all designs.
+def accuracy_floors(bounds: Sequence[Bounds], base_rate: float) -> list[float]:
+    """Return round floors of accuracy above the base rate, up to the best that is worth a look, by the bounds of all designs.
 
     Examples
     --------
-    >>> accuracy_floors([Bounds(coverage=0.9, accuracy=0.812, cost=3.0), Bounds(coverage=1.0, accuracy=0.71, cost=1.0)])
-    [0.73, 0.76, 0.78, 0.81]
+    >>> bounds = [Bounds(coverage=0.9, accuracy=0.812, cost=3.0), Bounds(coverage=1.0, accuracy=0.71, cost=1.0)]
+    >>> accuracy_floors(bounds, 0.5), accuracy_floors(bounds, 0.75), accuracy_floors(bounds, 0.9)
+    ([0.73, 0.76, 0.78, 0.81], [0.76, 0.78, 0.79, 0.81], [])
     """
     least = minimum_coverage(bounds)
     useful = [one.accuracy for one in bounds if one.coverage >= least]
-    low, high = min(useful), max(useful)
+    # Always giving the most frequent label satisfies a lower one.
+    low, high = max(base_rate, min(useful)), max(useful)
     steps = [int(100 * (low + (high - low) * step / _FLOOR_COUNT)) / 100 for step in range(1, _FLOOR_COUNT + 1)]
-    return [floor for floor in dict.fromkeys(steps) if floor]
+    return [floor for floor in dict.fromkeys(steps) if floor > base_rate]
+
+
+def find_base_rate(design: Design) -> float:
+    """Return the share of the most frequent label among the rows that measured a design; 0 where it does not know its labels."""
+    rows = [counts.rows for counts in design.labels]
+    return max(rows, default=0) / max(1, sum(rows))
 
 
 def _design_cells(measured: MeasuredDesign, *, has_test_rows: bool) -> list[str]:
