@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -60,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not (DATA / "pima.csv").exists():
         print("the data sets are not there: nothing is measured", file=sys.stderr)
         return
+    warnings.simplefilter("ignore")
     print(f"{'':<14}{'features':>9}" + "".join(f"{way + ': loss, accuracy':>30}" for way in WAYS) + "   numbers chosen")
     for name in options.data:
         problems = [load(name).problem(FIRST_DIVISION + number) for number in range(options.divisions)]
