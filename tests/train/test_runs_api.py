@@ -169,14 +169,15 @@ def test_a_feature_set_is_fitted_once_for_all_designs(monkeypatch: pytest.Monkey
 
 
 def test_floors_are_in_reach() -> None:
-    """Round floors, ascending, none above the best accuracy that covers at least half of what any design does.
+    """Round floors, ascending, above the base rate, up to the best accuracy that covers at least half of what any design does.
 
     Where nothing is accepted there is none: 0 is no floor.
     """
     seen: Any = [SimpleNamespace(accuracy=0.5, coverage=1.0), SimpleNamespace(accuracy=1.0, coverage=0.1)]
-    assert accuracy_floors(seen) == [0.5]
+    assert accuracy_floors(seen, 0.4) == [0.5]
+    assert accuracy_floors(seen, 0.5) == []
     rejecting: Any = [SimpleNamespace(accuracy=0.0, coverage=0.0)]
-    assert accuracy_floors(rejecting) == []
+    assert accuracy_floors(rejecting, 0.0) == []
 
 
 def test_a_warning_is_one_line_once_and_those_for_authors_of_libraries_are_none(capsys: pytest.CaptureFixture[str]) -> None:
