@@ -48,7 +48,7 @@ def losses_by_hand(x: Floats, y: Ints, weights: Floats | None, seed: int) -> dic
     return total
 
 
-@pytest.mark.parametrize(("rows", "noise", "weighted"), [(150, 3.0, False), (300, 1.0, True), (600, 0.0, False)])
+@pytest.mark.parametrize(("rows", "noise", "weighted"), [(150, 3.0, True), (240, 0.0, False)])
 def test_it_is_the_number_with_the_least_loss_where_that_is_worked_out_in_full(rows: int, noise: float, weighted: bool) -> None:
     """Numbers are tried in steps until more trees are worse; from the start on and all of them tried, the best is the same."""
     x, y = make_rows(rows, noise)
@@ -59,7 +59,7 @@ def test_it_is_the_number_with_the_least_loss_where_that_is_worked_out_in_full(r
 
 def test_noise_gets_few_trees_and_what_is_smooth_and_certain_many() -> None:
     """The same number of rows and of columns: what the label depends on makes the difference."""
-    x, y = make_rows(2_000, noise=0.0)
+    x, y = make_rows(1_200, noise=0.0)
     shuffled = np.random.default_rng(0).permutation(y)
     assert choose(x, shuffled) == 10
     assert choose(x, y) >= 160
@@ -67,7 +67,7 @@ def test_noise_gets_few_trees_and_what_is_smooth_and_certain_many() -> None:
 
 def test_a_stage_of_few_features_has_its_own_number() -> None:
     """Two of eight columns tell little, and their model has fewer trees than that of all columns of the same rows."""
-    x, y = make_rows(2_000, noise=0.0)
+    x, y = make_rows(1_200, noise=0.0)
     fitter = StageFitter(x, y, 2, None, StageSettings(kind="boosted"))
     few, every = fitter.fit(np.arange(2)), fitter.fit(np.arange(8))
     assert isinstance(few, ClassifierModel)
