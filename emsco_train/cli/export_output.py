@@ -14,7 +14,7 @@ from emsco_train.cli.training_output import (
     format_bounds,
     format_counts,
     format_labels,
-    is_luckier,
+    is_below_bound,
     minimum_coverage,
 )
 from emsco_train.designs.counts import Counts
@@ -101,7 +101,7 @@ def _describe_luck(exported: RunExport) -> list[str]:
     """Return a caution where nothing was asked for, and test rows show that the design only looked good; no rows with weights."""
     design, expected, problem = exported.choice.design, exported.export.expected, exported.opened.problem
     is_shown = expected.split != problem.validation.name and expected.weighted is None and problem.train.groups is None
-    if not (exported.choice.is_default and is_shown and is_luckier(design, Counts.of_expected(expected))):
+    if not (exported.choice.is_default and is_shown and is_below_bound(design, Counts.of_expected(expected))):
         return []
     bound = percent_at_least(design.bounds(DEFAULT_SURE).accuracy)
     reason = "of many designs, the best looks better than it is"

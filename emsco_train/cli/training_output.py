@@ -38,7 +38,7 @@ __all__ = [
     "format_data",
     "format_front",
     "format_labels",
-    "is_luckier",
+    "is_below_bound",
     "minimum_coverage",
 ]
 
@@ -218,14 +218,14 @@ def _describe_luck(trained: TrainedRun) -> list[str]:
     if _has_unequal_rows(trained):
         return []
     bound = knee.bounds(DEFAULT_SURE).accuracy
-    if not is_luckier(knee, tested):
+    if not is_below_bound(knee, tested):
         return []
     shown = f"on the test rows the knee's accuracy is {percent(tested.right, tested.accepted)}"
     reason = f"far below its bound of {percent_at_least(bound)}: with {where}, designs may only look good by chance"
     return [f"{shown}, {reason}. Give more rows, or fewer features"]
 
 
-def is_luckier(design: Design, tested: Counts) -> bool:
+def is_below_bound(design: Design, tested: Counts) -> bool:
     """Return whether test rows show that a design is less accurate than its bound says."""
     return upper_bound(tested.right, tested.accepted, DEFAULT_SURE) < design.bounds(DEFAULT_SURE).accuracy
 

@@ -26,9 +26,9 @@ def worth_of_answers(labels: Sequence[LabelCounts], thresholds: Sequence[float])
     Examples
     --------
     >>> counts = LabelCounts(label="spam", rows=60, accepted=50, accepted_as=40, right=38)
-    >>> worth_of_answers([counts], [0.9])
-    (True, 20.0)
+    >>> worth_of_answers([counts], [0.75])
+    (True, 32.0)
     """
     odds = [min(_MOST_ODDS, number / (1.0 - number)) if number < 1.0 else _MOST_ODDS for number in thresholds]
     value = sum(one.right - odd * (one.accepted_as - one.right) for one, odd in zip(labels, odds, strict=True))
-    return any(one.accepted_as for one in labels), round(float(value), 9)
+    return any(one.accepted_as for one in labels), float(value)

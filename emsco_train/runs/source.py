@@ -302,12 +302,8 @@ def _blank_empty(values: TextColumn | Array) -> TextColumn | Array:
     """Return a column with empty texts of a Parquet file made gaps, as the empty fields of a CSV file are."""
     if not isinstance(values, np.ndarray) or values.dtype.kind != "O":
         return values
-    empty = [isinstance(value, str) and not value.strip() for value in values.tolist()]
-    if not any(empty):
-        return values
-    blanked = values.copy()
-    blanked[np.array(empty)] = None
-    return blanked
+    empty = {value for value in values.tolist() if isinstance(value, str) and not value.strip()}
+    return _replace_words(values, empty) if empty else values
 
 
 def _count_numbers(values: Array, missing: Collection[float]) -> dict[str, int]:

@@ -89,6 +89,8 @@ def test_it_changes_nothing_and_can_be_repeated() -> None:
     x, y = make_rows(200, noise=1.0)
     estimator = StageSettings(kind="boosted").make_classifier()
     before = estimator.get_params()
+    # What manifests say of it is the most that it may have.
+    assert estimator.max_iter == COUNTS[-1]
     first, second = (choose_tree_count(estimator, x, y, None, StopFlag()) for _ in range(2))
     assert first == second
     assert estimator.get_params() == before
