@@ -144,7 +144,7 @@ experiments: $(READY)  ## the long measurements of docs/experiments.md; needs th
 	$(BIN)/python benchmarks/promises.py certified
 	$(BIN)/python benchmarks/temperature.py
 	$(BIN)/python benchmarks/curve_columns.py
-	$(BIN)/python benchmarks/tree_counts.py
+	$(BIN)/python benchmarks/boosted_trees.py
 	$(BIN)/python benchmarks/stages.py models --divisions 10 --kinds straight curved boosted
 	$(BIN)/python benchmarks/stages.py cascades --divisions 10
 	$(BIN)/python benchmarks/nsl_kdd.py --full

@@ -56,7 +56,7 @@ class CsvRows:
         if len(self.header) == 1 and separator is not None:
             raise InputError(
                 f"{path}: the header is one field, {shorten(repr(self.header[0]), 60)}: expected commas between the fields, got "
-                f"{separator!r}. Write the file with commas, or as Parquet"
+                f"{separator!r}. Write the file with commas between fields and points in numbers, or as Parquet"
             )
         repeated = sorted(name for name, count in Counter(self.header).items() if count > 1)
         if repeated:

@@ -1,7 +1,8 @@
-"""How many trees a boosted stage should have: the number that each fit chooses, 100 for all, and LightGBM as it comes.
+"""How the trees of a boosted stage should be grown: how many, from how many columns each split draws, and LightGBM as it comes.
 
 Fitted on the train rows of some divisions, other ones than those of docs/results.md, with all features and with a few that are
-drawn; prints the log loss and the accuracy on the test rows, and the numbers that were chosen. Needs the extra `boosted`.
+drawn; prints the log loss and the accuracy on the test rows, and the numbers of trees that boosted stages choose. Needs the
+extra `boosted`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from _shared_data import DATA
 from paper.datasets import ALL_DATA, load
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, log_loss
 
 from emsco_runtime.support.arrays import Floats, Ints
@@ -24,7 +26,8 @@ from emsco_train.models.trees.tree_count import choose_tree_count
 from emsco_train.support.stop_flag import StopFlag
 
 FEW = 3
-WAYS = ("100 trees", "chosen", "LightGBM")
+# All columns and 100 trees; all columns and a chosen number; half of the columns for each split, as boosted stages have it.
+WAYS = ("100 trees", "chosen", "half", "LightGBM")
 FIRST_DIVISION = 100
 
 
@@ -33,10 +36,11 @@ def fit_each(problem: Problem, columns: Ints) -> Iterator[tuple[Any, int]]:
     from lightgbm import LGBMClassifier  # noqa: PLC0415 - an extra
 
     encoded, target = problem.train.encoded[:, columns], problem.train.target
-    trees = StageSettings(kind="boosted", seed=problem.settings.seed)
-    chosen = choose_tree_count(trees.make_classifier(), encoded, target, None, StopFlag())
-    for count in (100, chosen):
-        yield trees.make_classifier().set_params(max_iter=count).fit(encoded, target), count
+    as_stages = StageSettings(kind="boosted", seed=problem.settings.seed).make_classifier()
+    any_column = clone(as_stages).set_params(max_features=1.0)
+    chosen, chosen_of_half = (choose_tree_count(each, encoded, target, None, StopFlag()) for each in (any_column, as_stages))
+    for trees, count in ((any_column, 100), (any_column, chosen), (as_stages, chosen_of_half)):
+        yield clone(trees).set_params(max_iter=count).fit(encoded, target), count
     yield LGBMClassifier(n_jobs=1, verbose=-1).fit(encoded, target), 100
 
 
@@ -62,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("the data sets are not there: nothing is measured", file=sys.stderr)
         return
     warnings.simplefilter("ignore")
-    print(f"{'':<14}{'features':>9}" + "".join(f"{way + ': loss, accuracy':>30}" for way in WAYS) + "   numbers chosen")
+    print(f"{'':<14}{'features':>9}" + "".join(f"{way + ': loss, accuracy':>30}" for way in WAYS) + "   numbers chosen, half")
     for name in options.data:
         problems = [load(name).problem(FIRST_DIVISION + number) for number in range(options.divisions)]
         for few in (True, False):
@@ -73,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found.append(measure(problem, np.flatnonzero(np.isin(owners, drawn))))
             figures = np.array(found).mean(axis=0)
             means = "".join(f"{loss:>20.4f}, {right:.4f}  " for loss, right, _ in figures)
-            counts = " ".join(str(count) for count in sorted(each[1][2] for each in found))
+            counts = " ".join(str(count) for count in sorted(each[2][2] for each in found))
             print(f"{name:<14}{FEW if few else len(problems[0].names):>9}{means}   {counts}", flush=True)
 
 
