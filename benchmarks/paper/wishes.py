@@ -105,8 +105,9 @@ def measure_own(
     problem: Problem, data: str, run: int, settings: Settings, match_thresholds: Sequence[float]
 ) -> Iterator[WishRow]:
     """Measure EMSCO for all wishes that can be granted; `match_thresholds` are those of all features at once."""
-    found = next(search_thresholds(problem, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted")).front
     fitters = ProblemFitters(problem)
+    [searched] = search_thresholds(problem, None, settings, method="evolve", seed=run, jobs=1, upgrade="boosted", fitters=fitters)
+    found = searched.front
     designs = tuple(ladder_front(problem, found, fitters=fitters))
 
     def measure_design(method: str, level: float, cap: float, design: Design) -> WishRow:

@@ -27,7 +27,8 @@ from emsco_train.designs.front import Front
 from emsco_train.designs.selection import MatchEverything
 from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
-from emsco_train.search.ladder import ladder_populations, make_designs
+from emsco_train.search.completion import completed_populations
+from emsco_train.search.ladder import make_designs
 from emsco_train.search.other_folds import make_design_workbenches
 from emsco_train.search.scoring.objectives import Objectives
 from emsco_train.search.workbench import Workbench
@@ -149,7 +150,7 @@ class _Difference:
 def find_matching_design(
     problem: Problem, front: Front, match: MatchEverything, *, jobs: int = 1, fitters: ProblemFitters | None = None
 ) -> MatchingDesign:
-    """Return the cheapest design, of those of a front at all thresholds of the ladder, that matches all features at once.
+    """Return the cheapest design that matches all features at once, of those of a front, as they are and completed.
 
     Of equally cheap ones it is the one that differs least. `fitters` are those of the problem, if they were made before.
 
@@ -168,7 +169,7 @@ def find_matching_design(
         )
     best: _Compared | None = None
     nearest: _Compared | None = None
-    for bench, place, population in ladder_populations(problem, front, jobs=jobs, fitters=fitters):
+    for bench, place, population in completed_populations(problem, front, jobs=jobs, fitters=fitters):
         most = reference.design.cost if best is None else best.cost
         for found in _compare(reference, match, bench, place, population, most):
             if found.difference.largest <= match.share and (best is None or found.is_better(best)):

@@ -33,7 +33,7 @@ from emsco_train.search.recombination import distinct_sets, drop_idle_stages
 from emsco_train.search.scoring.bit_cache import MIN_SETS
 from emsco_train.search.workbench import Workbench
 
-__all__ = ["ladder_front", "ladder_populations", "ladder_thresholds", "make_designs", "make_workbenches"]
+__all__ = ["ladder_front", "ladder_thresholds", "make_designs", "make_workbenches", "raise_early"]
 
 # Steps in log-odds. From 0.9: 0.61, 0.67, 0.72, ..., 0.993, 0.9945.
 _STEPS = tuple(step / 4 for step in range(-7, 13))
@@ -84,17 +84,25 @@ def _further_steps(thresholds: Sequence[float]) -> list[float]:
     return steps
 
 
+def raise_early(thresholds: Sequence[float], step: float) -> StageThresholds | None:
+    """Return thresholds that are higher before the last stage, by a step in log-odds; None if next to nothing is so sure.
+
+    Examples
+    --------
+    >>> raise_early((0.9, 0.8), 2.0)
+    StageThresholds(last=(0.9, 0.8), early=(0.9852, 0.9673))
+    """
+    # Digits are few: the shifted number may be rounded to one that is lower.
+    early = tuple(max(number, _shift(number, step)) for number in thresholds)
+    # A threshold of 1 stays as it is, and so allows any for the other labels.
+    is_reached = max((number for number in early if number < 1.0), default=1.0) <= _HIGHEST_EARLY
+    return StageThresholds(last=tuple(thresholds), early=early) if is_reached else None
+
+
 def _add_early(levels: Iterable[tuple[float, ...]]) -> list[StageThresholds]:
     """Return the thresholds of a ladder for all stages, and with higher ones before the last stage."""
-    found = set[StageThresholds]()
-    for level in levels:
-        # Digits are few: the shifted number may be rounded to one that is lower.
-        early = tuple(max(number, _shift(number, _EARLY_STEP)) for number in level)
-        found.add(StageThresholds.constant(level))
-        # A threshold of 1 stays as it is, and so allows any for the other labels.
-        if max((number for number in early if number < 1.0), default=1.0) <= _HIGHEST_EARLY:
-            found.add(StageThresholds(last=level, early=early))
-    return sorted(found)
+    pairs = ((StageThresholds.constant(level), raise_early(level, _EARLY_STEP)) for level in levels)
+    return sorted({thresholds for pair in pairs for thresholds in pair if thresholds is not None})
 
 
 def ladder_front(
@@ -126,17 +134,6 @@ def ladder_front(
         if design.id not in known
     }
     return Front.of_problem(problem, [*front, *_undominated(list(tuned.values()), wanted)])
-
-
-def ladder_populations(
-    problem: Problem, front: Front, *, jobs: int = 1, fitters: ProblemFitters | None = None
-) -> Iterator[tuple[Workbench, int, Population]]:
-    """Yield the designs of a front at all thresholds of the ladder, their own included: a workbench, and the position there.
-
-    `fitters` are those of the problem, if they were made before.
-    """
-    for variants in _make_variants(front, (), jobs, fitters or ProblemFitters(problem)):
-        yield from variants.populations(variants.untried_positions(()))
 
 
 def make_designs(bench: Workbench, place: int, population: Population, *, label_sizes: bool = True) -> list[Design]:

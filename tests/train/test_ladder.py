@@ -22,6 +22,7 @@ from emsco_train.guarantee.ledger import MemoryLedger
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search import ladder
+from emsco_train.search.completion import completed_populations
 from emsco_train.search.ladder import ladder_front, ladder_thresholds
 from emsco_train.search.recombination import distinct_sets
 from emsco_train.search.searches import run_search
@@ -210,7 +211,7 @@ def test_no_early_stage_accepts_nobody(problem: Problem, front: Front) -> None:
     tuned = [design for design in ladder_front(problem, front) if design.id not in own]
     idle = 0
     fitters = ProblemFitters(problem)
-    for bench, place, population in ladder.ladder_populations(problem, front, fitters=fitters):
+    for bench, place, population in completed_populations(problem, front, fitters=fitters):
         accepted = bench.evaluator(place).exits(population).accepted
         before_last = np.arange(accepted.shape[1]) < population.max(axis=1, keepdims=True)
         having = population[((accepted == 0) & before_last).any(axis=1)]
