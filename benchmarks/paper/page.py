@@ -218,7 +218,7 @@ def describe_wishes(rows: Sequence[WishRow]) -> Iterator[str]:
         "means over runs. *Wins*: the accuracy is at least the peer's by means, as the coverage is, and the cost is lower "
         "beyond its margin. *Behind*: the accuracy is lower beyond its margin. Accuracy and coverage are differences in "
         "percentage points, the cost is EMSCO's by the peer's: means over wishes, and at the wish that wins for least. Wishes "
-        "that were not granted in every run are left out.\n"
+        "that were not granted in every run, or whose design answers nothing in some, are left out.\n"
     )
     yield _table(VERDICT_HEADER, _verdict_lines(rows, OWN))
     matching = list(_verdict_lines(rows, MATCHING))

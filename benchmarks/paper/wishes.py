@@ -154,12 +154,13 @@ class Verdict:
 
 
 def compare(rows: Sequence[WishRow], peer: str, method: str = OWN) -> Iterator[Verdict]:
-    """Yield one verdict for each wish that was granted in every run; of one data set and one of EMSCO's two kinds of wishes.
+    """Yield one verdict for each wish whose design answers something in every run; of one data set and one kind of wishes.
 
     The peer's threshold is the lowest at which, by means, it covers no more than EMSCO does.
     """
     runs = sorted({row.run for row in rows})
-    own = {(row.level, row.cap, row.run): row for row in rows if row.method == method}
+    # Where nothing is answered, an accuracy says nothing.
+    own = {(row.level, row.cap, row.run): row for row in rows if row.method == method and row.coverage}
     others = {(row.level, row.run): row for row in rows if row.method == peer}
     thresholds = sorted({threshold for threshold, _ in others})
     for wish in sorted({key[:2] for key in own}):

@@ -92,6 +92,8 @@ def test_verdicts_on_wishes(paper: Any) -> None:
         ]
     # Granted in one run only.
     rows.append(row("pima", 0, "EMSCO", 0.99, 0.5, 0.99, 0.1, 0.3))
+    # Granted in all, but one design answers nothing, so that its accuracy is none.
+    rows += [row("pima", run, "EMSCO", 0.98, 0.5, accuracy, 0.1 * (run > 0), 0.3) for run, accuracy in enumerate((0.0, 1.0, 1.0))]
     found = list(paper.wishes.compare(rows, "LightGBM"))
     assert [(one.wish, one.threshold) for one in found] == [((0.8, 0.5), 0.7), ((0.9, 0.5), 0.9)]
     text = "\n".join(paper.page.describe_wishes(rows))
