@@ -117,7 +117,8 @@ def _to_boolean(value: object) -> float:
 def category_name(value: object) -> str:
     """Return the text a category is compared by: codes such as 3 or 3.0 match the category "3"."""
     if isinstance(value, str):
-        return str(value)
+        # Not `str(value)`: of a member of an enumeration of texts that is its name.
+        return str.__str__(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if _is_too_long_for_category(value):
             message = f"expected a category of at most 256 characters, got {format_with_type(value)}; use a shorter code"

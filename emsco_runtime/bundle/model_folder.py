@@ -124,7 +124,7 @@ class ModelFolder:
 def _parse(path: Path, content: bytes) -> Mapping[str, str]:
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BundleError(f"is not JSON: {_REMEDY}", str(path)) from None
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise BundleError(f"expected the format {_FORMAT!r}: train again", str(path))
@@ -132,9 +132,18 @@ def _parse(path: Path, content: bytes) -> Mapping[str, str]:
     if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
         raise BundleError(f"expected files with their SHA-256: {_REMEDY}", str(path))
     for name in files:
+        if not _can_be_a_file(name):
+            raise BundleError(f"{name!r} cannot be the name of a file: {_REMEDY}", str(path))
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise BundleError(f"{name!r} is outside the folder: {_REMEDY}", str(path))
     return files
+
+
+def _can_be_a_file(name: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _read(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from emsco_runtime.errors import EmscoError
+from emsco_runtime.support.formatting import escape_unprintable
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import CostSummary
@@ -39,7 +40,8 @@ def run_command(name: str, action: Callable[[], None]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except EmscoError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        # Some messages are lists, in several lines.
+        print("\n".join(map(escape_unprintable, f"{name}: {error}".split("\n"))), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader (head, less) has gone, which is not our error. Python's own flush at exit must not complain either.
@@ -81,7 +83,7 @@ def format_costs(cost: CostSummary) -> str:
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out text in columns; columns of numbers are right-aligned.
+    """Lay out text in columns; columns of numbers are right-aligned. Each row is one line, whatever is in its texts.
 
     Examples
     --------
@@ -91,7 +93,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     one       1
     two    12.5
     """
-    columns = [list(column) for column in zip(header, *rows, strict=True)]
+    columns = [list(map(escape_unprintable, column)) for column in zip(header, *rows, strict=True)]
     for column in columns:
         width = max(map(len, column))
         is_numeric = all(text[:1].isdigit() or text in ("", "-") for text in column[1:])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emsco_runtime.cli.console import add_verify_option, format_costs, format_number, format_table, run_command
-from emsco_runtime.support.formatting import percent, percent_at_least, percent_at_most, pluralize, shorten
+from emsco_runtime.support.formatting import escape_unprintable, percent, percent_at_least, percent_at_most, pluralize, shorten
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import (
@@ -78,14 +78,14 @@ def _format_manifest(manifest: Manifest) -> str:
     stage_of = {name: str(number) for number, stage in enumerate(manifest.stages, start=1) for name in stage.acquire}
     return "\n\n".join(
         [
-            "\n".join(header_lines),
+            _join_lines(header_lines),
             format_table(["stage", "features", "adds", "total", "threshold", "exits", "right", "acquires"], stages),
             format_table(
                 ["feature", "kind", "cost", "group", "stage", "if missing", "if unknown", "fallback"],
                 [_feature_row(feature, stage_of.get(feature.name, "-")) for feature in manifest.features],
             ),
             *([_format_labels(manifest.expected)] if manifest.expected.labels else []),
-            "\n".join(_format_footer(manifest)),
+            _join_lines(_format_footer(manifest)),
             *([] if manifest.certificate is None else [_format_label_bounds(manifest.certificate)]),
         ]
     )
@@ -143,6 +143,11 @@ def _format_thresholds(stage: Stage) -> str:
     if len(set(stage.thresholds.values())) == 1:
         return format_number(next(iter(stage.thresholds.values())))
     return ", ".join(f"{label} {format_number(threshold)}" for label, threshold in stage.thresholds.items())
+
+
+def _join_lines(lines: Sequence[str]) -> str:
+    """Return lines as text; what a bundle says stays in its line, and cannot pass for another one."""
+    return "\n".join(map(escape_unprintable, lines))
 
 
 def _join_names(names: Sequence[str], most: int = 4) -> str:

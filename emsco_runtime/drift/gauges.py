@@ -17,7 +17,7 @@ from emsco_runtime.drift.status import DriftReading
 from emsco_runtime.errors import AcquisitionError
 from emsco_runtime.support.arguments import check_seconds
 from emsco_runtime.support.fork import ForkSafe
-from emsco_runtime.support.metric_series import remove_series
+from emsco_runtime.support.metric_series import register_collector, remove_series
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Gauge
@@ -89,7 +89,12 @@ class DriftGauges(ForkSafe, Collector):
         self._start()
         for monitor in monitors:
             self.watch(monitor)
-        registry.register(self)
+        register_collector(registry, self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Name the metrics: a registry refuses those that it has already."""
+        for gauge in (*self._by_bundle.values(), *self._by_figure.values()):
+            yield from gauge.describe()
 
     def reset_after_fork(self) -> None:
         """Refresh soon: a forked child has shown nothing yet."""

@@ -16,7 +16,7 @@ from emsco_runtime.acquirers import Acquirer, OnFailure, string_names
 from emsco_runtime.bundle.encoding import ValueFault, make_encoder
 from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.bundle.meter import StageCost
-from emsco_runtime.engine.outcomes import BatchCall, values_by_name
+from emsco_runtime.engine.outcomes import AsyncCopyingCall, BatchCall, CopyingCall, values_by_name
 from emsco_runtime.engine.plan import AcquireRequest, BoundFeature, Call, ItemKeyReader, Plan, StagePlan, is_async
 from emsco_runtime.errors import BindError
 from emsco_runtime.sources.breaker import CircuitBreaker
@@ -74,7 +74,7 @@ def _make_calls(
 def _make_call(entry: Acquirer, used_features: Sequence[Feature], rank: int, on_failure: OnFailure, *, many: bool) -> Call:
     batch = entry.shape == "batch"
     return Call(
-        function=BatchCall(entry.function, entry.names, many) if batch else entry.function,
+        function=BatchCall(entry.function, entry.names, many) if batch else _make_function(entry, used_features),
         names=entry.names,
         batch=batch and many,
         single=entry.shape == "feature" or (batch and len(entry.names) == 1),
@@ -84,6 +84,15 @@ def _make_call(entry: Acquirer, used_features: Sequence[Feature], rank: int, on_
         guard=_make_guard(entry, used_features),
         is_async=is_async(entry.function),
     )
+
+
+def _make_function(entry: Acquirer, used_features: Sequence[Feature]) -> Callable[[Any], Any]:
+    """Return the function of an acquirer of single items, which copies what may change later."""
+    is_single = entry.shape == "feature"
+    # The values of items are not made anew: they are the caller's.
+    if isinstance(entry.function, ItemKeyReader) or (is_single and used_features[0].kind != "vector"):
+        return entry.function
+    return (AsyncCopyingCall if is_async(entry.function) else CopyingCall)(entry.function, is_single)
 
 
 def _make_guard(entry: Acquirer, used_features: Sequence[Feature]) -> Guard:

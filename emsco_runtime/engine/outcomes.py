@@ -1,20 +1,24 @@
 """Results of acquirers: read by name or by position, and the result for many items split into one outcome per item.
 
-Results are the user's own objects, and reading one may raise anything: it is handled as if the acquirer had raised it.
+Results are the user's own objects, and reading one may raise anything: it is handled as if the acquirer had raised it. Arrays,
+lists and dicts are copied as they come, since an acquirer may fill the same one for every item, and they are read later: when
+all items have been acquired, or when a cache has them again.
 """
 
 from __future__ import annotations
 
 import heapq
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from emsco_runtime.bundle.encoding import ValueFault
 from emsco_runtime.support.formatting import LONGEST_MESSAGE, describe_error, shorten
 
-__all__ = ["BatchCall", "reject_coroutine", "values_by_name"]
+__all__ = ["AsyncCopyingCall", "BatchCall", "CopyingCall", "reject_coroutine", "values_by_name"]
 
 _SHOWN_KEYS = 20
 
@@ -34,6 +38,43 @@ class BatchCall:
         count = len(items)
         outcomes = _split_by_item(self.names, reject_coroutine(self.function(items)), count)
         return outcomes if self.many else outcomes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyingCall:
+    """An acquirer whose result is a vector, or has the values of several features, and is copied."""
+
+    function: Callable[[Any], Any]
+    is_single: bool
+
+    def __call__(self, item: Any) -> Any:
+        """Return a copy of the outcome for the item."""
+        return _copy_outcome(self.function(item), is_single=self.is_single)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopyingCall:
+    """As `CopyingCall`, for an async acquirer."""
+
+    function: Callable[[Any], Awaitable[Any]]
+    is_single: bool
+
+    async def __call__(self, item: Any) -> Any:
+        """Return a copy of the outcome for the item."""
+        return _copy_outcome(await self.function(item), is_single=self.is_single)
+
+
+def _copy_outcome(outcome: Any, *, is_single: bool) -> Any:
+    if is_single or isinstance(outcome, np.ndarray):
+        return _copy_value(outcome)
+    if type(outcome) is dict:
+        return {name: _copy_value(value) for name, value in outcome.items()}
+    return [_copy_value(value) for value in outcome] if type(outcome) in (list, tuple) else outcome
+
+
+def _copy_value(value: Any) -> Any:
+    # Others are values that do not change, or of a class that only its author knows how to copy.
+    return value.copy() if type(value) is list or isinstance(value, np.ndarray) else value
 
 
 def reject_coroutine(outcome: Any) -> Any:

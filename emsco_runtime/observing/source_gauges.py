@@ -8,6 +8,7 @@ from typing import TypeAlias, get_args
 from emsco_runtime.sources.breaker import BreakerState, CircuitBreaker
 from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.sources.pool import AcquirerPool
+from emsco_runtime.support.metric_series import register_collector
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry
@@ -70,7 +71,11 @@ class SourceGauges(Collector):
     ) -> None:
         self._pools, self._breakers, self._caches = dict(pools or {}), dict(breakers or {}), dict(caches or {})
         self._prefix = prefix
-        registry.register(self)
+        register_collector(registry, self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Name the metrics: a registry refuses those that it has already."""
+        return self.collect()
 
     def collect(self) -> Iterator[Metric]:
         """Read them all."""

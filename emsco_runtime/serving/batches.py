@@ -88,7 +88,8 @@ class BatchDecider:
             raise InputError(f"keep: expected a list of columns, got the text {keep!r}. Put a single one into a list")
         if on_failure not in get_args(OnFailure):
             raise InputError(f"on_failure: expected one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
-        self._path = os.fspath(path)
+        # Workers, and this process later on, may have another working directory.
+        self._path = os.path.abspath(path)  # noqa: PTH100 - the link, if it is one: a new version may be behind it later
         self._keep = tuple(keep)
         self._compute = dict(compute or {})
         self._budget = check_budget(budget)
@@ -101,7 +102,11 @@ class BatchDecider:
     def __call__(self, batch: Any) -> Any:
         """Decide a batch."""
         rows = wrap_batch(batch)
-        columns: dict[str, Any] = {name: rows.read(name) for name in rows.names if name in self._columns}
+        names = [name for name in rows.names if name in self._columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"the batch has the column {twice!r} {names.count(twice)} times: leave one")
+        columns: dict[str, Any] = {name: rows.read(name) for name in names}
         columns.update((name, _compute_rows(function, rows)) for name, function in self._compute.items())
         # Where everything is computed, no column of values would say how many rows there are; no feature has this name.
         columns[""] = range(rows.rows)

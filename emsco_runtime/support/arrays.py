@@ -15,6 +15,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 
+# Of floats: beyond it, not every whole number is one.
+_LARGEST_EXACT = 2**53
+
 
 def as_column(values: Any) -> Array:
     """Return values as an array in which each keeps its type.
@@ -25,6 +28,8 @@ def as_column(values: Any) -> Array:
     --------
     >>> as_column([1, "a", None])
     array([1, 'a', None], dtype=object)
+    >>> as_column([10**17 + 3, float("nan")])
+    array([100000000000000003, nan], dtype=object)
     >>> as_column(np.ma.array([1.5, 9.9], mask=[False, True], dtype=object))
     array([1.5, None], dtype=object)
     """
@@ -34,9 +39,17 @@ def as_column(values: Any) -> Array:
         mask = np.ma.getmaskarray(values)
         return _to_object_array([None if masked else value for value, masked in zip(values.data, mask, strict=True)])
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        plain = {*map(type, values)} <= {float, int} or {*map(type, values)} == {bool}
-        return np.asarray(values) if plain else _to_object_array(values)
+        types = {*map(type, values)}
+        plain = types <= {float, int} or types == {bool}
+        column = np.asarray(values) if plain else _to_object_array(values)
+        # Whole numbers among others become floats, which cannot hold the largest: a category is a code, to the last digit.
+        is_rounded = int in types and column.dtype.kind == "f" and any(map(_is_large_integer, values))
+        return _to_object_array(values) if is_rounded else column
     return np.asarray(values)
+
+
+def _is_large_integer(value: object) -> bool:
+    return isinstance(value, int) and abs(value) > _LARGEST_EXACT
 
 
 def _to_object_array(values: Sequence[Any]) -> Array:

@@ -11,6 +11,7 @@ __all__ = [
     "LONGEST_MESSAGE",
     "describe_error",
     "describe_in_one_line",
+    "escape_unprintable",
     "format_value",
     "format_with_type",
     "percent",
@@ -71,6 +72,19 @@ def describe_in_one_line(error: Exception) -> str:
     ('ValueError: two lines', 'KeyError')
     """
     return " ".join(describe_error(error).split()).rstrip(": ")
+
+
+def escape_unprintable(text: str) -> str:
+    r"""Return a text in which control characters, line breaks among them, are written out: it stays within its line.
+
+    Examples
+    --------
+    >>> print(escape_unprintable("spam\ncertificate \x1b[31m"), escape_unprintable("größer als 3"))
+    spam\ncertificate \x1b[31m größer als 3
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def suggest_name(name: object, names: Iterable[str], otherwise: str) -> str:

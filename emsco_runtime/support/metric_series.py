@@ -1,4 +1,4 @@
-"""Series of Prometheus metrics that no longer apply."""
+"""Prometheus metrics: registered once, and series of them that no longer apply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["remove_series"]
+from emsco_runtime.errors import InputError
+
+__all__ = ["register_collector", "remove_series"]
+
+
+def register_collector(registry: Any, collector: Any) -> None:
+    """Register a collector, which describes its metrics; raise `InputError` if some have names that are registered already."""
+    try:
+        registry.register(collector)
+    except ValueError:
+        kind = type(collector).__name__
+        detail = "put all that it is to show into one, or give another `prefix` or `registry`"
+        raise InputError(f"the registry has metrics of these names already, of another {kind}: {detail}") from None
 
 
 def remove_series(gauge: Any, labels: Sequence[str], last: float) -> None:

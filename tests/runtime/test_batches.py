@@ -190,6 +190,14 @@ def test_a_replaced_bundle_is_refused(tmp_path: Path) -> None:
         decider(pa.table({"size": [1.0]}))
 
 
+def test_a_relative_path_stays_where_it_is(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundle is loaded at the first batch, by then in another working directory."""
+    monkeypatch.chdir(Path(path).parent)
+    decider = BatchDecider(Path(path).name)
+    monkeypatch.chdir("/")
+    assert decider(pa.table(ROWS)).num_rows == len(ROWS["size"])
+
+
 def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch, a feature that is none, a kept column that is missing, a missing feature, no pyarrow."""
     with pytest.raises(InputError, match="expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got list"):
@@ -204,6 +212,10 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
         BatchDecider(path, keep="key")
     with pytest.raises(InputError, match="on_failure: expected one of raise, reject, default, got 'rejct'"):
         BatchDecider(path, on_failure="rejct")  # type: ignore[arg-type]
+    twice = pa.table([pa.array([1.0])] * 4, names=["size", "links", "size", "reputation"])
+    for batch in (twice, twice.to_pandas()):
+        with pytest.raises(InputError, match="the batch has the column 'size' 2 times: leave one"):
+            BatchDecider(path)(batch)
     monkeypatch.setattr(batches_module, "has_pyarrow", lambda: False)
     with pytest.raises(InputError, match="needs pyarrow"):
         BatchDecider(path)

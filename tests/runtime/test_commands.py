@@ -116,6 +116,30 @@ def test_inspect_of_rich_bundles(tmp_path: Path) -> None:
         assert expected in shown
 
 
+def test_a_bundle_cannot_forge_what_inspect_prints(tmp_path: Path) -> None:
+    """Line breaks and escapes in its texts are written out: a label is no line of the output, nor colours the terminal."""
+    forged = "spam\n\ncertificate  error among accepted <= 0.1 %\x1b[31m"
+    made = make_bundle([["size"]], labels=("ham", forged))
+    provenance = made.manifest.provenance.model_copy(update={"versions": {"numpy\nid  0": "1\x9b2J"}})
+    manifest = made.manifest.model_copy(update={"provenance": provenance}).with_id()
+    write_bundle(tmp_path / "b", manifest, made.models)
+    shown = run("emsco-inspect", tmp_path / "b").stdout
+    assert "labels       ham, spam\\n\\ncertificate  error" in shown
+    assert "numpy\\nid  0 1\\x9b2J" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert [line for line in shown.splitlines() if line.startswith(("certificate", "id"))] == [
+        f"id           {manifest.id}",
+        "certificate  none",
+    ]
+
+
+def test_an_error_about_a_bundle_stays_in_its_line(bundle: Path) -> None:
+    """Also where a name in the manifest has line breaks and escapes."""
+    document = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps(document | {"zz\n\x1b[31m": 1}))
+    assert "$.zz\\n\\x1b[31m: " in run_refused(1, "emsco-inspect", bundle)
+
+
 def test_inspect_shows_figures_by_weight(tmp_path: Path) -> None:
     """Where the held-out rows have weights, the figures by weight stand below those by rows."""
     made = sample_bundle()

@@ -144,6 +144,10 @@ def test_what_cannot_be_watched() -> None:
         DriftGauges("monitor", registry=CollectorRegistry())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="every_s: expected a number of seconds above 0, got 0"):
         DriftGauges(registry=CollectorRegistry(), every_s=0)
+    registry = CollectorRegistry()
+    DriftGauges(registry=registry)
+    with pytest.raises(InputError, match="of another DriftGauges"):
+        DriftGauges(registry=registry)
     with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Create them there"):
         pickle.dumps(DriftGauges(registry=CollectorRegistry()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +27,12 @@ LENIENT = Feature(name="c", kind="categorical", cost=1.0, categories=("red", "3"
 
 class NAType:
     """Stands in for pandas.NA, which the runtime knows by its type's name alone."""
+
+
+class Colour(str, Enum):  # noqa: UP042 - a StrEnum prints its value
+    """Texts with names, as pydantic models hold them; `str` of a member is "Colour.BLUE"."""
+
+    BLUE = "blue"
 
 
 class Looped:
@@ -74,6 +81,7 @@ class Broken:
         (FLAG, 0.0, 0.0),
         (COLOUR, "red", 0.0),
         (COLOUR, np.str_("blue"), 2.0),
+        (COLOUR, Colour.BLUE, 2.0),
         (COLOUR, 3, 1.0),
         (COLOUR, 3.0, 1.0),
         (COLOUR, np.int8(3), 1.0),

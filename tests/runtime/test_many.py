@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import traceback
 from typing import Any
@@ -261,6 +262,32 @@ def test_a_failure_that_items_share_does_not_grow(cause: Exception | None) -> No
     assert lengths[0] == lengths[1]
 
 
+@pytest.mark.parametrize("form", [dict, list, tuple, np.array])
+def test_an_acquirer_may_fill_the_same_object_for_every_item(form: Any) -> None:
+    """Its values are taken as they come: one array, list or dict for all items gives each item its own values."""
+    shared: Any = {dict: {}, list: [None, None], tuple: None, np.array: np.zeros(2)}[form]
+
+    def look_up(item: float) -> Any:
+        if form is tuple:
+            return item, item
+        for place in ("a", "b") if form is dict else (0, 1):
+            shared[place] = item
+        return shared
+
+    async def look_up_async(item: float) -> Any:
+        return look_up(item)
+
+    bundle = make_bundle([["a", "b"]], weights=[[[-1.0, -1.0], [1.0, 1.0]]], threshold=0.6)
+    plain, awaited = Acquirers(), Acquirers()
+    plain.features("a", "b")(look_up)
+    awaited.features("a", "b")(look_up_async)
+    values = [2.0, -2.0, 1.0]
+    single = [Cascade(bundle, plain).decide(value).label for value in values]
+    assert single == ["spam", "ham", "spam"]
+    assert [one.label for one in Cascade(bundle, plain).decide_many(values)] == single
+    assert [one.label for one in asyncio.run(Cascade(bundle, awaited).decide_many_async(values))] == single
+
+
 def test_a_batch_acquirer_may_empty_its_list() -> None:
     """It takes items out of the list that it gets, in portions as large as its source allows: the list is its own."""
 
@@ -416,14 +443,17 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         (["a", math.nan], ["a", math.nan]),
         ([7.0, "a"], [7.0, "a"]),
         ([True, "a"], [True, "a"]),
+        ([2**53 + 1, math.nan], [2**53 + 1, math.nan]),
+        ([2**63, -1, 0.5], [2**63, -1, 0.5]),
         (np.ma.array(["a", "7"], mask=[False, True]), ["a", None]),
         (np.array(["a", "nan"]), ["a", "nan"]),
     ],
-    ids=["a gap among text", "a code among text", "a boolean among text", "masked", "text"],
+    ids=["gap among text", "code among text", "boolean among text", "code that no float holds", "larger", "masked", "text"],
 )
 def test_values_of_a_column_stay_what_they_are(column: Any, plain: list[Any]) -> None:
     """Lists of mixed values, masked arrays and arrays of text are read as `decide` reads each value."""
-    features = [Feature(name="c", kind="categorical", cost=1.0, categories=("a", "7"), unknown="ignore", missing="impute")]
+    codes = ("a", "7", str(2**53 + 1), str(2**63))
+    features = [Feature(name="c", kind="categorical", cost=1.0, categories=codes, unknown="ignore", missing="impute")]
     cascade = Cascade(make_bundle([["c"]], features=features, seed=2), on_failure="reject")
     table = cascade.decide_columns({"c": column})
     single = [cascade.decide({"c": value}) for value in plain]

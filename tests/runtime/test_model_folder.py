@@ -59,6 +59,9 @@ def test_a_file_that_was_changed_or_is_missing_is_refused(folder: Path, name: st
     [
         ("no JSON", "is not JSON"),
         ("[]", "expected the format"),
+        pytest.param("[" * 100_000, "is not JSON", id="too deep"),
+        ('{"format": "emsco-model 1", "files": {"a\\u0000b": ""}}', "cannot be the name of a file"),
+        ('{"format": "emsco-model 1", "files": {"\\ud800": ""}}', "cannot be the name of a file"),
         ('{"format": "emsco-model 1", "files": [1]}', "expected files with their SHA-256"),
         ('{"format": "emsco-model 1", "files": {"x": 1}}', "expected files with their SHA-256"),
         ('{"format": "emsco-model 1", "files": {"../x": ""}}', "'../x' is outside the folder"),

@@ -485,6 +485,15 @@ def test_sources() -> None:
     }
 
 
+@pytest.mark.parametrize("registry", [CollectorRegistry(), CollectorRegistry(auto_describe=True)])
+def test_sources_are_registered_once(registry: CollectorRegistry) -> None:
+    """A second one would show every metric twice, which no scraper takes; another prefix is another metric."""
+    SourceGauges(registry=registry)
+    with pytest.raises(InputError, match="of another SourceGauges: put all that it is to show into one, or give another"):
+        SourceGauges(registry=registry)
+    SourceGauges(registry=registry, prefix="shop")
+
+
 def test_sources_may_be_none() -> None:
     """Without sources there is nothing to show, and nothing fails."""
     registry = CollectorRegistry()

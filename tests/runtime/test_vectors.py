@@ -18,6 +18,7 @@ from emsco_runtime.bundle.manifest import Feature, Model, needed_version
 from emsco_runtime.bundle.publish import build_bundle
 from emsco_runtime.cli.inspect import main as inspect
 from emsco_runtime.driving import columns as columns_module
+from emsco_runtime.sources.cache import AcquirerCache
 from emsco_runtime.testing import RecordingAcquirers, _draw_golden, logistic_model, make_bundle
 
 VECTOR = Feature(name="words", kind="vector", width=3, cost=4.0, fallback=(0.0, 0.0, 1.0))
@@ -261,6 +262,27 @@ def test_a_value_that_overflows_is_blamed_on_its_vector() -> None:
     item = {"size": 0.0, "words": [1.0, 1e308, 1e308]}
     failed = Cascade(two_stages(), on_failure="reject").decide(item)
     assert [(error.feature, error.kind) for error in failed.errors] == [("words", "not_scorable")]
+
+
+@pytest.mark.parametrize("shared", [np.zeros(3), [0.0] * 3], ids=["array", "list"])
+def test_an_acquirer_may_fill_the_same_vector_for_every_item(shared: Any) -> None:
+    """Many items, and a cache, have the numbers of each item, not those of the last one."""
+
+    def embed(item: Any) -> Any:
+        shared[:] = [float(number) for number in item["words"]]
+        return shared
+
+    items = [{"size": 0.0, "words": (1.0, 2.0, 3.0)}, {"size": 0.0, "words": (-1.0, -2.0, 0.5)}]
+    expected = [Cascade(two_stages()).decide(item).label for item in items]
+    assert len(set(expected)) == 2
+    cache = AcquirerCache(key=lambda item: item["words"], ttl_s=60.0)
+    for kept in (None, cache):
+        acquirers = Acquirers()
+        acquirers.feature("size")(lambda item: item["size"])
+        acquirers.feature("words", cache=kept)(embed)
+        cascade = Cascade(two_stages(), acquirers)
+        assert [one.label for one in cascade.decide_many([*items, *items])] == 2 * expected
+        assert [cascade.decide(item).label for item in (*items, *items)] == 2 * expected
 
 
 def test_a_batch_acquirer_may_return_a_matrix() -> None:
