@@ -6,7 +6,7 @@ import contextlib
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +14,18 @@ from typing import TextIO
 from emsco_runtime.errors import InputError
 from emsco_runtime.support.formatting import shorten
 
-__all__ = ["FALSE_WORDS", "TRUE_WORDS", "CsvRow", "CsvRows", "match_category", "open_csv", "parse_boolean", "strip_decimal_zeros"]
+__all__ = [
+    "FALSE_WORDS",
+    "TRUE_WORDS",
+    "CsvRow",
+    "CsvRows",
+    "match_category",
+    "open_csv",
+    "parse_boolean",
+    "parse_number",
+    "parse_numbers",
+    "strip_decimal_zeros",
+]
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "1.0"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "0.0"})
@@ -88,6 +99,34 @@ class CsvRows:
                 detail = "it is compressed by gzip. Unpack it" if is_gzip else "bytes that are not UTF-8. Save it as UTF-8 text"
             raise InputError(f"{self.path}: line {self._reader.line_num}: not readable as UTF-8 CSV: {detail}") from None
         return []
+
+
+def parse_number(text: str) -> float:
+    """Return the number that a text is, as `float` reads it; raise `ValueError` if it is none.
+
+    Python also takes the underscores of its source code, and the digits of all scripts: 10_20 would be 1020, which in a table is
+    a range, a date or a version.
+
+    Examples
+    --------
+    >>> parse_number(" 1e3"), parse_number("-0.5")
+    (1000.0, -0.5)
+    >>> parse_number("10_20")
+    Traceback (most recent call last):
+    ValueError: expected a number, got '10_20'
+    """
+    if not _is_plain(text) and not _is_plain(text.strip()):
+        raise ValueError(f"expected a number, got {text!r}")
+    return float(text)
+
+
+def parse_numbers(texts: Sequence[str]) -> list[float]:
+    """Return the number that each text is, as `parse_number` does."""
+    return list(map(float if _is_plain("".join(texts)) else parse_number, texts))
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "_" not in text
 
 
 def parse_boolean(text: str) -> bool | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from functools import cache
 
+from emsco_runtime.support.csv_file import parse_number
+
 __all__ = ["MISSING_WORDS", "is_missing_text", "missing_numbers", "parse_missing_words"]
 
 # In lower case: whether a word is written NULL, null or Null says nothing.
@@ -58,7 +60,7 @@ def parse_missing_words(text: str) -> frozenset[str]:
 
 def _to_number(text: str) -> float | None:
     try:
-        number = float(text)
+        number = parse_number(text)
     except ValueError:
         return None
     return number if math.isfinite(number) else None

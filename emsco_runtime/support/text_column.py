@@ -1,7 +1,7 @@
 """Columns of text, as CSV files have them, and what a field means: the one place where text becomes a value.
 
 `FieldReader.read` is the meaning of one field; `read_column` does the same for a column, whichever reader has read the file: each
-different text is read once, and numbers are parsed in bulk where that is known to give what Python's `float` gives.
+different text is read once, and numbers are parsed in bulk where that is known to give what `parse_number` gives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
-from emsco_runtime.support.csv_file import match_category, parse_boolean
+from emsco_runtime.support.csv_file import match_category, parse_boolean, parse_number, parse_numbers
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 
 __all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts", "to_objects"]
@@ -42,7 +42,7 @@ class TextColumn(Protocol):
         """Return the different texts, in the order of their first fields, and the position of each field's among them."""
 
     def parse_numbers(self) -> tuple[Floats, Mask]:
-        """Return finite numbers where fields are such, exactly as `float` reads them, and which fields were parsed."""
+        """Return finite numbers where fields are such, exactly as `parse_number` reads them, and which fields were parsed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ class ListColumn:
     def parse_numbers(self) -> tuple[Floats, Mask]:
         """Return finite numbers where fields are such, and which fields were parsed: all, or none."""
         try:
-            numbers = np.array(list(map(float, self.fields)), dtype=np.float64)
+            numbers = np.array(parse_numbers(self.fields), dtype=np.float64)
         except ValueError:
             return np.full(len(self), np.nan), np.zeros(len(self), dtype=np.bool_)
         return numbers, np.isfinite(numbers)
@@ -100,7 +100,7 @@ class FieldReader:
             value = parse_boolean(text)
             return text if value is None else value
         try:
-            return float(text)
+            return parse_number(text)
         except ValueError:
             return text
 

@@ -33,7 +33,7 @@ __all__ = [
     "FeatureOptions",
     "Kind",
     "allow_gaps",
-    "check_option_names",
+    "check_options",
     "declared_kind",
     "encode_table",
     "find_gaps",
@@ -106,16 +106,20 @@ def infer_features(
     ('numeric', 2.0, ('a', 'b'), 'b')
     """
     overrides = {} if options is None else options
-    check_option_names(overrides, table.names)
+    check_options(overrides, table.names)
     selected = table.select(names)
     return tuple(_infer_feature(name, selected, overrides.get(name, FeatureOptions()), costs) for name in names)
 
 
-def check_option_names(options: Mapping[str, FeatureOptions], names: Sequence[str]) -> None:
-    """Raise if there are options for a feature that is not among these."""
+def check_options(options: Mapping[str, FeatureOptions], names: Sequence[str]) -> None:
+    """Raise if there are options for a feature that is not among these, or if they are none."""
     unknown_names = [name for name in options if name not in names]
     if unknown_names:
         raise DesignError(f"options for {unknown_names}, which are not columns; the table has: {', '.join(names)}")
+    for name, option in options.items():
+        if not isinstance(option, FeatureOptions):
+            expected = "expected FeatureOptions, such as FeatureOptions(kind='categorical')"
+            raise DesignError(f"options for {name!r} are {option!r}: {expected}")
 
 
 def allow_gaps(columns: Mapping[str, Array], options: Mapping[str, FeatureOptions] | None) -> dict[str, FeatureOptions]:

@@ -15,7 +15,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.encoder import Block
-from emsco_train.data.features import FeatureOptions, first_codes
+from emsco_train.data.features import FeatureOptions, check_options, first_codes
 from emsco_train.data.labelled_rows import LabelledRows, Split
 from emsco_train.data.provenance import versions
 from emsco_train.data.repeated_rows import MIN_REPEATED_SHARE, count_repeated_rows
@@ -135,6 +135,7 @@ def warn_unknown_categories(train: LabelledRows, splits: Sequence[Split], featur
 
 def warn_table(table: Table, row_labels: Any, options: Mapping[str, FeatureOptions] | None) -> None:
     """Warn of columns that models should probably not learn from, unless the options say what kind they are."""
+    check_options(options or {}, table.names)
     said = {name for name, option in (options or {}).items() if option.kind is not None}
     found = [one for one in check_columns(table.columns, row_labels) if one.column not in said]
     if found:

@@ -33,6 +33,8 @@ Calibration: TypeAlias = Literal["temperature"]
 StageKind: TypeAlias = Literal["straight", "curved", "boosted"]
 # The kind of stages that designs are fitted with again, after a search with faster ones.
 Upgrade: TypeAlias = Literal["boosted"]
+# Of the largest weight: less is lost where the two are added.
+_LEAST_SHARE = 1e-15
 # By package and class: neither LightGBM nor XGBoost is imported for this.
 _DIRECTION_PARAMETERS = {
     ("lightgbm", "LGBMClassifier"): "monotone_constraints",
@@ -201,7 +203,18 @@ def check_sample_weight(sample_weight: Any, count: int) -> Floats:
     bad = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
     if len(bad):
         raise DataError(f"`sample_weight`, row {bad[0]}: {rows[bad[0]]} is not a weight: expected a finite number, 0 or more")
+    _refuse_extreme_weight(rows)
     return rows
+
+
+def _refuse_extreme_weight(rows: Floats) -> None:
+    """Raise if a weight is so large that all others together vanish beside it."""
+    if not len(rows):
+        return
+    largest = int(rows.argmax())
+    if 0 < np.delete(rows, largest).sum() < _LEAST_SHARE * rows[largest]:
+        detail = f"all other rows together count for nothing beside {rows[largest]:g}"
+        raise DataError(f"`sample_weight`, row {largest}: {detail}: expected weights of comparable size")
 
 
 def _check_train_weights(sample_weight: Any, target: Ints, labels: tuple[Label, ...]) -> Floats:

@@ -1,7 +1,7 @@
 """Columns of text, as in a CSV file, as numbers, booleans or categories.
 
 A value is read here as `emsco-run` reads it, so that training and production cannot differ: an empty field is missing, numbers
-are what Python's `float` accepts, and booleans are words.
+are what `parse_number` accepts, and booleans are words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Array, Floats
-from emsco_runtime.support.csv_file import parse_boolean, strip_decimal_zeros
+from emsco_runtime.support.csv_file import parse_boolean, parse_number, strip_decimal_zeros
 from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
@@ -41,6 +41,8 @@ def infer_kind(column: TextColumn) -> Kind:
     ('numeric', 'boolean', 'categorical')
     >>> infer_kind(ListColumn(["01", "12", "02"])), infer_kind(ListColumn(["01", "12", "1", ""]))
     ('numeric', 'categorical')
+    >>> infer_kind(ListColumn(["10_20", "20_30"]))
+    'categorical'
     """
     values, parsed = column.parse_numbers()
     texts, codes = column.take(np.flatnonzero(~parsed)).distinct()
@@ -131,7 +133,7 @@ def _parse_number(name: str, own_advice: str | None, value: str, line: Callable[
     if not value.strip():
         return float("nan")
     try:
-        number = float(value)
+        number = parse_number(value)
     except ValueError:
         advice = own_advice or (
             f"Correct it, name it with `missing` if it means a missing value, or use `kinds={{{name!r}: 'categorical'}}`"

@@ -22,7 +22,7 @@ from emsco_train.costs.cost_model import CostModel, Costs
 from emsco_train.data.curves.encoder_learner import EncoderLearner
 from emsco_train.data.directions import Directions
 from emsco_train.data.encoder import BlockEncoder
-from emsco_train.data.features import FeatureOptions, check_option_names, encode_table
+from emsco_train.data.features import FeatureOptions, check_options, encode_table
 from emsco_train.data.fit_memory import check_fit_memory
 from emsco_train.data.labelled_rows import Split
 from emsco_train.data.labels import label_positions, plain_labels, unique_labels
@@ -112,7 +112,7 @@ class PartitionedProblem:
             raise DesignError(f"stages is {options.stages!r}: rows in partitions can have 'straight' or 'curved' ones")
         cost_model = CostModel.of(options.costs, columns.names)
         cost_model.check(columns.names, columns.names)
-        check_option_names(columns.options, columns.names)
+        check_options(columns.options, columns.names)
         summary = frames.total(summarise_part, columns)
         labels = _check_labels(summary.labels)
         counts = {split: np.array([rows[label] for label in labels]) for split, rows in summary.labels.items()}

@@ -35,6 +35,8 @@ from emsco_train.estimator.input_validation import (
     resolve_seed,
     resolve_workers,
     to_label_array,
+    to_one_dimension,
+    unchanged_on_error,
     validate_fit_rows,
     validate_labels,
     validate_predict_rows,
@@ -246,7 +248,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> EmscoClassifier:  # noqa: N803
         """Divide the rows, search designs, and take the knee of those that surely satisfy the limits into use.
 
-        All columns are used; a `TableWarning` names those that look like ids, dates, constants, codes or leaks.
+        All columns are used; a `TableWarning` names those that look like ids, dates, constants, codes or leaks. If no design
+        satisfies the limits, a `SelectionError` is raised, but what was found is kept: `use(select(...))` takes another one.
 
         Parameters
         ----------
@@ -268,43 +271,48 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             suggest_floors=False,
         )
         ledger = MemoryLedger(self.certify_uses)
-        truth = validate_labels(y)
-        rows = LabelledRows.of(validate_fit_rows(self, X, truth), truth, "y")
-        weights = validate_weights(sample_weight, truth)
-        seed = resolve_seed(self.random_state)
-        warn_table(rows.table, rows.true_labels, self.features)
-        problem = Problem.of(
-            rows.table,
-            rows.true_labels,
-            costs=self.costs,
-            threshold=self.threshold,
-            features=allow_gaps(rows.table.columns, self.features),
-            shares=default_shares(rows.table.rows) if self.shares is None else self.shares,
-            folds=self.folds,
-            groups=groups,
-            sample_weight=weights,
-            class_weight=self.class_weight,
-            classifier=self.classifier,
-            C=self.C,
-            calibrate=self.calibrate,
-            stages=self.stages or ("curved" if self.classifier is None else "straight"),
-            increasing=self.increasing,
-            decreasing=self.decreasing,
-            seed=seed,
-        )
-        self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
-        self.outcome_ = search_by_parameters(self, problem, seed)
-        self.problem_ = problem
-        self.certify_uses_ = ledger
-        self.classes_ = to_label_array(problem.labels)
-        self.front_ = self.outcome_.front
+        with unchanged_on_error(self):
+            truth = validate_labels(y)
+            rows = LabelledRows.of(validate_fit_rows(self, X, truth), truth, "y")
+            weights = validate_weights(sample_weight, truth)
+            seed = resolve_seed(self.random_state)
+            warn_table(rows.table, rows.true_labels, self.features)
+            problem = Problem.of(
+                rows.table,
+                rows.true_labels,
+                costs=self.costs,
+                threshold=self.threshold,
+                features=allow_gaps(rows.table.columns, self.features),
+                shares=default_shares(rows.table.rows) if self.shares is None else self.shares,
+                folds=self.folds,
+                groups=groups,
+                sample_weight=weights,
+                class_weight=self.class_weight,
+                classifier=self.classifier,
+                C=self.C,
+                calibrate=self.calibrate,
+                stages=self.stages or ("curved" if self.classifier is None else "straight"),
+                increasing=self.increasing,
+                decreasing=self.decreasing,
+                seed=seed,
+            )
+            self.reject_label_ = resolve_reject_label(self.reject_label, problem.labels)
+            self.outcome_ = search_by_parameters(self, problem, seed)
+            self.problem_ = problem
+            self.certify_uses_ = ledger
+            self.classes_ = to_label_array(problem.labels)
+            self.front_ = self.outcome_.front
+        # If no design satisfies, the search is kept, and no design of an earlier one stays in use.
+        for name in ("design_", "cascade_"):
+            self.__dict__.pop(name, None)
         return self.use(requirements.choose(self.front_, self.front_.full_cost))
 
     def use(self, design: Design) -> EmscoClassifier:
         """Take another design into use, such as ``model.select(min_accuracy=0.97, min_coverage=0.9)``."""
         check_is_fitted(self, "problem_")
-        self.design_ = check_design(design, self.problem_.names, self.problem_.thresholds)
-        self.cascade_ = build_cascade(self.problem_, self.design_)
+        checked = check_design(design, self.problem_.names, self.problem_.thresholds)
+        self.cascade_ = build_cascade(self.problem_, checked)
+        self.design_ = checked
         counted = self.problem_.validation
         warn_missed_labels(self.design_.labels, None if counted.weights is None else len(counted))
         return self
@@ -381,7 +389,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the selective accuracy: the share of the accepted rows with the right label; 0 if none is accepted."""
         decisions = self._decide_rows(X)
-        truth = plain_labels(y, rows=len(decisions), where="y")
+        truth = plain_labels(to_one_dimension(y), rows=len(decisions), where="y")
         check_known_labels(truth, self.problem_.labels)
         right = np.array([predicted == expected for predicted, expected in zip(decisions.label.tolist(), truth, strict=True)])
         weights = np.ones(len(right)) if sample_weight is None else check_sample_weight(sample_weight, len(right))
@@ -442,7 +450,7 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         CertifyUseWarning
             If the certify rows had been used as often as planned: the confidence is not held.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "problem_")
         problem = self.problem_
         requirements = Requirements.of(min_coverage=min_coverage, max_cost=max_cost, min_recall=min_recall)
         criteria = SelectionCriteria.of(requirements, max_error=max_error, max_error_of=max_error_of, confidence=confidence)
@@ -461,6 +469,8 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 "design with `select` and give that"
             )
         else:
+            if design is None:
+                check_is_fitted(self, "design_")
             chosen = self.design_ if design is None else check_design(design, problem.names, problem.thresholds)
             check_counts(problem, chosen, fitters)
             certificate = certify_design(problem, chosen, confidence, self.certify_uses_, fitters=fitters)
@@ -482,5 +492,5 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             return self.cascade_.decide_columns(table.columns)
 
     def _validate_rows(self, X: Any) -> Table:  # noqa: N803
-        check_is_fitted(self)
+        check_is_fitted(self, "cascade_")
         return validate_predict_rows(self, X, self.problem_.names)

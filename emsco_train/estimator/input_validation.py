@@ -27,6 +27,8 @@ __all__ = [
     "resolve_seed",
     "resolve_workers",
     "to_label_array",
+    "to_one_dimension",
+    "unchanged_on_error",
     "validate_fit_rows",
     "validate_labels",
     "validate_predict_rows",
@@ -35,6 +37,18 @@ __all__ = [
 
 _SEED_RANGE = 2**31
 _MAX_SHOWN_LABELS = 5
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Leave an estimator as it was if the block raises: what it predicts must not be half of one fit and half of another."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def validate_fit_rows(estimator: Any, rows: Any, truth: Any) -> Any:
@@ -65,23 +79,32 @@ def validate_predict_rows(estimator: Any, rows: Any, names: Sequence[str]) -> Ta
     if _is_frame(rows):
         validate_data(estimator, rows, reset=False, skip_check_array=True)
         table = Table.of(rows)
-        return Table(dict(zip(names, table.columns.values(), strict=True)), table.rows)
-    matrix = validate_data(estimator, rows, reset=False, dtype=None, ensure_all_finite=False)
-    return Table.of(matrix, names)
+    else:
+        matrix = validate_data(estimator, rows, reset=False, dtype=None, ensure_all_finite=False)
+        # As the frame of the fit named them: columns such as e[0] and e[1] are one feature.
+        table = Table.of(matrix, list(map(str, getattr(estimator, "feature_names_in_", names))))
+    return Table(dict(zip(names, table.columns.values(), strict=True)), table.rows)
 
 
 def validate_labels(truth: Any) -> Any:
     """Return labels in one dimension; scikit-learn's own errors for what is not a class, such as real numbers."""
-    # A plain list may mix numbers and text, which an array would turn into text; scikit-learn does not know Arrow's columns.
-    if not hasattr(truth, "__array__") or hasattr(truth, "to_pylist"):
+    column = to_one_dimension(truth, warn=True)
+    if column is truth and not isinstance(truth, np.ndarray):
         return truth
-    column = column_or_1d(truth, warn=True)
     if column.dtype.kind == "f":
         assert_all_finite(column, input_name="y")
         check_classification_targets(column)
     if column.dtype.kind != "O":
         _require_two_classes(column, "y has")
     return column
+
+
+def to_one_dimension(truth: Any, *, warn: bool = False) -> Any:
+    """Return labels as an array of one dimension, also those of a frame of one column; lists and Arrow's columns as they are."""
+    # A plain list may mix numbers and text, which an array would turn into text; scikit-learn does not know Arrow's columns.
+    if not hasattr(truth, "__array__") or hasattr(truth, "to_pylist"):
+        return truth
+    return column_or_1d(truth, warn=warn)
 
 
 def validate_weights(sample_weight: Any, truth: Any) -> Any:

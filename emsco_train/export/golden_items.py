@@ -53,6 +53,12 @@ def make_golden_items(model: CascadeModel, codes: Floats, *, count: int, rng: np
         found = drawer.draw_items(count, least)
         if found:
             return tuple(_select_varied(found, count))
+    if len(drawer.seen) == 1:
+        raise ExportError(
+            "no golden item could be made: all items get the same probabilities, since no feature has any weight. Look for "
+            "columns that never change, directions (`increasing`, `decreasing`) that contradict the rows, or a penalty that is "
+            "too strong (`C`)"
+        )
     thresholds = ", ".join(map(str, dict.fromkeys(model.stage_thresholds)))
     raise ExportError(
         f"no golden item could be made: in {_MAX_DRAWS} draws, every one had a probability within "
@@ -77,6 +83,8 @@ class _ItemDrawer:
         }
         self._encoders = [make_encoder(feature) for feature in model.features]
         self._scorer, self._positions, self._costs = model.scorer(), model.input_positions(), model.stage_costs()
+        # Of all items drawn, whether they were kept or not.
+        self.seen: set[tuple[tuple[float, ...], ...]] = set()
 
     def draw_items(self, count: int, least: float) -> list[Golden]:
         """Return items that keep this distance from thresholds and ties, until there are enough of all outcomes."""
@@ -85,6 +93,7 @@ class _ItemDrawer:
         outcomes: set[tuple[int, str]] = set()
         for _ in range(_MAX_DRAWS):
             item = self._draw_item()
+            self.seen.add(item.probabilities)
             if min(map(margin, item.probabilities, self._model.stage_thresholds)) >= least:
                 found.append(item)
                 outcomes.add(_item_outcome(item))

@@ -58,7 +58,8 @@ class RunFolder:
     def check_finished(self) -> None:
         """Raise where there is no finished run to read; its files are not looked at, and nothing is changed."""
         if not self.path.is_dir():
-            raise DataError(f"{self.path} does not exist: give the folder that emsco-train wrote")
+            fault = "is not a folder" if self.path.exists() else "does not exist"
+            raise DataError(f"{self.path} {fault}: give the folder that emsco-train wrote")
         # In this order: another process may just move the files into place, and the last of them makes it complete.
         if not self._holds_killed_write() and not self.is_complete():
             if self.work.is_dir():

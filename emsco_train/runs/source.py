@@ -226,6 +226,12 @@ def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> 
         raise DataError(
             f"{raw_table.path}: there is no {what} {missing[0]!r}, it has {', '.join(raw_table.columns)}. Check the column name"
         )
+    roles = {columns.label: "label", columns.group: "group", columns.time: "time", columns.weight: "weight"}
+    for name in columns.kinds or {}:
+        if name in roles:
+            raise DesignError(
+                f"`kinds` names {name!r}, which is the {roles[name]} column: only features have a kind. Leave it out"
+            )
     different = sorted(set(raw_table.columns) ^ set(first.columns))
     if different:
         raise DataError(

@@ -7,6 +7,7 @@ import os
 from numbers import Integral, Real
 from typing import TypeGuard
 
+from emsco_runtime.support.csv_file import parse_number
 from emsco_train.errors import DesignError
 
 __all__ = ["check_seed", "check_time_limit", "is_integer", "is_number", "is_numeric_text", "worker_count"]
@@ -34,9 +35,9 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def is_numeric_text(text: str) -> bool:
-    """Return whether Python's `float` accepts a text."""
+    """Return whether a text is a number, as in tables."""
     try:
-        float(text)
+        parse_number(text)
     except ValueError:
         return False
     return True

@@ -57,9 +57,11 @@ def is_same(ours: Any, theirs: Any) -> bool:
     st.sampled_from([frozenset(), frozenset({"?", "na"}), frozenset({"999", "-"})]),
 )
 @example(["1e999", "2"], "numeric", frozenset())
+@example(["10_20", "2"], "numeric", frozenset())
+@example(["\xa05 ", "\uff12", "2"], "numeric", frozenset())
 @example(["999", "999.0", "3"], "numeric", frozenset({"999"}))
 def test_a_column_is_read_as_its_fields(texts: list[str], kind: str, words: frozenset[str]) -> None:
-    """For any text: both forms of a column give what each field gives by itself, numbers those of Python's `float`."""
+    """For any text: both forms of a column give what each field gives by itself, numbers those of `parse_number`."""
     reader = FieldReader(kind, frozenset({"a", "7", "-"}) if kind == "categorical" else frozenset(), words)
     expected = [reader.read(text) for text in texts]
     for column in (ListColumn(texts), arrow_column(texts)):
@@ -74,6 +76,16 @@ def test_a_column_is_read_as_its_fields(texts: list[str], kind: str, words: froz
         assert column.take(rows).texts() == texts[::2]
         assert column.blank({"?", "a"}).texts() == ["" if text in ("?", "a") else text for text in texts]
         assert concatenate_columns([column, column]).texts() == texts * 2  # type: ignore[union-attr]
+
+
+def test_numbers_are_those_of_tables_not_of_source_code() -> None:
+    """Python's `float` takes 10_20 for 1020 and digits of all scripts; a range, a date or a version must not become a number."""
+    texts = ["10_20", "2023_01", "1_000.5", "\uff12", "\xa05", " 1e3 ", "-.5"]
+    expected = ["10_20", "2023_01", "1_000.5", "\uff12", 5.0, 1000.0, -0.5]
+    assert [FieldReader("numeric").read(text) for text in texts] == expected
+    for column in (ListColumn(texts), arrow_column(texts)):
+        assert FieldReader("numeric").read_column(column).tolist() == expected
+    assert FieldReader("numeric", missing=frozenset({"99_9"})).read("999") == 999.0
 
 
 def test_numbers_that_mean_missing_in_typed_columns() -> None:

@@ -656,6 +656,7 @@ UNSUITABLE_OPTIONS = {
         "--max-stages is 6: expected an integer in [1, 5], since the data have 5 features",
     ),
     "kind of nothing": (["--kind", "weight=numeric"], "there is no column 'weight', it has size"),
+    "kind of the label": (["--kind", "verdict=numeric"], "--kind names 'verdict', which is the label column: only features"),
     "drop of nothing": (["--drop", "weight"], "there is no column 'weight'"),
     "group of nothing": (["--group-column", "weight"], "there is no column 'weight'"),
     "group with gaps": (["--group-column", "colour"], "column 'colour' is empty"),

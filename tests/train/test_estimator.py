@@ -15,6 +15,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -747,3 +748,58 @@ def test_expected_figures_without_test_rows(tmp_path: Path) -> None:
         assert (fixed.split, fixed.rows) == ("certify", 270)
         chosen = model.export(tmp_path / f"chosen-{folds}", max_error=0.1).expected
         assert chosen.split == searched
+
+
+def test_a_fit_that_fails_changes_nothing(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """Data that are refused leave the model as it was: its columns, and what it answers instead of a label."""
+    X, y = cancer
+    model = EmscoClassifier(max_stages=2, population=10, generations=2, random_state=0).fit(
+        X[NAMES[:3]], np.where(y == y[0], -1, 0)
+    )
+    before = model.predict(X[NAMES[:3]])
+    with pytest.raises(DataError, match="is not a weight"):
+        model.fit(X[NAMES[:2]], y, sample_weight=-np.ones(len(y)))
+    assert model.reject_label_ == -2
+    assert model.feature_names_in_.tolist() == NAMES[:3]
+    assert (model.predict(X[NAMES[:3]]) == before).all()
+
+
+def test_a_choice_that_fails_keeps_the_search(cancer: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    """Where no design surely satisfies, none is in use, not one of an earlier fit either; another can be chosen."""
+    X, y = cancer
+    model = EmscoClassifier(max_stages=2, population=10, generations=2, random_state=0).fit(X, y)
+    with pytest.raises(SelectionError):
+        model.set_params(min_accuracy=0.9, min_coverage=0.1, sure=1 - 1e-12).fit(X[NAMES[:3]], y)
+    for call in (model.predict, lambda rows: model.score(rows, y), lambda _: model.export(tmp_path / "bundle")):
+        with pytest.raises(NotFittedError):
+            call(X[NAMES[:3]])
+    assert set(model.use(model.front_[0]).predict(X[NAMES[:3]])) <= {*model.classes_, model.reject_label_}
+
+
+def test_labels_in_a_frame_of_one_column(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """What `fit` takes, with scikit-learn's warning, `score` takes too: else a cross-validation is all NaN."""
+    X, y = cancer
+    model = EmscoClassifier(max_stages=2, population=10, generations=2, random_state=0)
+    with pytest.warns(DataConversionWarning):
+        model.fit(X[NAMES[:3]], pd.DataFrame({"class": y}))
+    assert model.score(X[NAMES[:3]], pd.DataFrame({"class": y})) == model.score(X[NAMES[:3]], y) > 0.5
+
+
+def test_arrays_for_a_frame_with_columns_of_a_vector(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """Columns e[0] and e[1] are one feature, in an array of the same columns, too."""
+    X, y = cancer
+    frame = X[NAMES[:3]].set_axis(["a", "e[0]", "e[1]"], axis=1)
+    model = EmscoClassifier(costs=[1, 5], max_stages=2, population=10, generations=2, random_state=0).fit(frame, y)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        assert (model.predict(frame.to_numpy()) == model.predict(frame)).all()
+
+
+def test_options_and_weights_that_cannot_be_meant(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """A dictionary instead of options, and a weight beside which all others vanish."""
+    X, y = cancer
+    with pytest.raises(DesignError, match=r"options for 'a' are .*: expected FeatureOptions, such as"):
+        EmscoClassifier(features={"a": {"kind": "numeric"}}).fit({"a": X[NAMES[0]], "b": X[NAMES[1]]}, y)  # type: ignore[dict-item]
+    weights = np.ones(len(y))
+    weights[3] = 1e30
+    with pytest.raises(DataError, match=r"`sample_weight`, row 3: all other rows together count for nothing beside 1e\+30"):
+        EmscoClassifier().fit(X, y, sample_weight=weights)

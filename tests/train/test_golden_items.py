@@ -78,8 +78,12 @@ def test_crowded_thresholds(fit_model: tuple[CascadeModel, np.ndarray]) -> None:
     names = tuple(block.name for block in model.encoder.blocks)
     stage = replace(model.stages[-1], fitted=FittedSet(model.encoder, names, flat, 3, codes))
     crowded = replace(model, stages=(stage,), thresholds=StageThresholds.constant((0.5, 0.5, 0.5)))
-    with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
+    with pytest.raises(ExportError, match="all items get the same probabilities, since no feature has any weight"):
         make_golden_items(crowded, codes, count=3, rng=np.random.default_rng(0))
+    steep = replace(flat, coef=np.full((3, model.encoder.width), 1e-9) * [[1.0], [-1.0], [1.0]])
+    sloped = replace(crowded, stages=(replace(stage, fitted=FittedSet(model.encoder, names, steep, 3, codes)),))
+    with pytest.raises(ExportError, match="no golden item could be made: in 400 draws"):
+        make_golden_items(sloped, codes, count=3, rng=np.random.default_rng(0))
     near = replace(crowded, thresholds=StageThresholds.constant((0.50005,) * 3))
     items = make_golden_items(near, codes, count=3, rng=np.random.default_rng(0))
     assert {item.decision.status for item in items} == {"rejected"}

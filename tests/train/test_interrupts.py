@@ -151,6 +151,28 @@ def test_sigterm_is_deferred_as_ctrl_c_is() -> None:
 
 
 @pytest.mark.usefixtures("handler")
+def test_sigterm_of_a_background_job_is_deferred_too() -> None:
+    """Where a shell lets a job ignore Ctrl-C, SIGTERM alone interrupts it, and not before its threads have ended."""
+    stop, done = np.zeros(1, dtype=np.int64), []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def command() -> None:
+        with terminate_as_interrupt():
+            with defer_interrupts(stop):
+                signal.raise_signal(signal.SIGINT)
+                done.append(int(stop[0]))
+                signal.raise_signal(signal.SIGTERM)
+                done.append(int(stop[0]))
+            done.append(-1)
+
+    with pytest.raises(KeyboardInterrupt):
+        command()
+    signal.signal(signal.SIGINT, before)
+    assert done == [0, 1]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("handler")
 def test_a_program_with_its_own_handler_of_sigterm() -> None:
     """A service that ends in its own way on SIGTERM does so; a search in it is not cut short."""
     received: list[int] = []
