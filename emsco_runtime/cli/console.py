@@ -6,10 +6,11 @@ import argparse
 import csv
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from emsco_runtime.errors import EmscoError
 from emsco_runtime.support.formatting import escape_unprintable
@@ -17,9 +18,21 @@ from emsco_runtime.support.formatting import escape_unprintable
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import CostSummary
 
-__all__ = ["RowProgress", "add_verify_option", "format_costs", "format_number", "format_table", "run_command"]
+__all__ = ["OneLineParser", "RowProgress", "add_verify_option", "format_costs", "format_number", "format_table", "run_command"]
 
 _LONGEST_FIELD = 2**31 - 1
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argument parser that does not print its usage before an error: with many options, that buries the error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print in one line what is wrong, and exit with status 2."""
+        option = re.match(r"argument (--[\w-]+): expected one argument", message)
+        if option is not None:
+            # What begins so is taken for an option, unless it is one number.
+            message += f"; one that begins with a dash is given as {option[1]}=VALUE"
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help\n")
 
 
 def run_command(name: str, action: Callable[[], None]) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emsco_runtime.cli.console import add_verify_option, format_costs, format_number, format_table, run_command
+from emsco_runtime.cli.console import OneLineParser, add_verify_option, format_costs, format_number, format_table, run_command
 from emsco_runtime.support.formatting import escape_unprintable, percent, percent_at_least, percent_at_most, pluralize, shorten
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="emsco-inspect",
         description="Show the stages, features, costs, thresholds, expected figures and certificate of a bundle. "
         "Hashes and structure are checked; nothing of the bundle is executed.",

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from emsco_runtime.cli.console import RowProgress, add_verify_option, format_costs, format_number, format_table, run_command
+from emsco_runtime.cli.console import (
+    OneLineParser,
+    RowProgress,
+    add_verify_option,
+    format_costs,
+    format_number,
+    format_table,
+    run_command,
+)
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.files import open_output
 from emsco_runtime.support.formatting import percent, pluralize
@@ -39,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="emsco-run",
         description="Decide every row of a CSV or Parquet file with a bundle. A value counts only in rows that reach its stage. "
         "Prints coverage, cost, exits per stage, and accuracy where the label is there.",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from emsco_runtime.cli.console import run_command
+from emsco_runtime.cli.console import OneLineParser, run_command
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="emsco-sign",
         description="Check a bundle and sign all of its files. The signature is written into the bundle; --verify of emsco-run "
         "and emsco-inspect, and verify= in Python, then require it. Needs the extra `signing`.",

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import argparse
 import gc
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
-from emsco_runtime.cli.console import run_command
+from emsco_runtime.cli.console import OneLineParser, run_command
 from emsco_train.cli.option_names import OptionNames
 from emsco_train.errors import DesignError
 
-__all__ = ["OneLineParser", "infrequent_collections", "print_warnings", "run_training_command"]
+__all__ = ["TrainingParser", "infrequent_collections", "print_warnings", "run_training_command"]
 
 # New objects before the collector looks for garbage; Python's own number is 700.
 _COLLECTION_THRESHOLD = 100_000
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """An argument parser that does not print its usage before an error: with forty options, that buries the error."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print in one line what is wrong, and exit with status 2."""
-        option = re.match(r"argument (--[\w-]+): expected one argument", message)
-        if option is not None:
-            # What begins so is taken for an option, unless it is one number.
-            message += f"; one that begins with a dash is given as {option[1]}=VALUE"
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help\n")
+class TrainingParser(OneLineParser):
+    """The argument parser of a training command."""
 
     @contextmanager
     def usage_errors(self, options: argparse.Namespace) -> Iterator[None]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_runtime.cli.console import run_command
+from emsco_runtime.cli.console import OneLineParser, run_command
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="emsco-demo",
         description="Train a cascade for breast-cancer screening, export, verify and certify it, then decide patients one by one "
         "through a database, showing what is queried and what it costs. Needs no network; takes less than a minute.",

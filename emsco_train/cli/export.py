@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from emsco_train.cli.command import OneLineParser, run_training_command
+from emsco_train.cli.command import TrainingParser, run_training_command
 from emsco_train.designs.sure_level import DEFAULT_SURE
 
 __all__ = ["main"]
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_training_command("emsco-export", options, lambda: _export(parser, options), own_process=arguments is None)
 
 
-def _parser() -> OneLineParser:
-    parser = OneLineParser(
+def _parser() -> TrainingParser:
+    parser = TrainingParser(
         prog="emsco-export",
         description="Choose a design of a run, fit its stages, replay every row through the runtime, certify it, and write the "
         "bundle. Without requirements, the knee of the front is taken: near to accepting all, all right, at no cost.",
@@ -96,7 +96,7 @@ def _parser() -> OneLineParser:
     return parser
 
 
-def _export(parser: OneLineParser, options: argparse.Namespace) -> None:
+def _export(parser: TrainingParser, options: argparse.Namespace) -> None:
     # After the arguments: --help must answer at once.
     from emsco_train.cli.export_output import format_export  # noqa: PLC0415
     from emsco_train.cli.label_options import parse_floors, parse_numbers  # noqa: PLC0415

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emsco_train.cli.command import OneLineParser, run_training_command
+from emsco_train.cli.command import TrainingParser, run_training_command
 from emsco_train.errors import DesignError
 from emsco_train.support.numbers import check_seed
 
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_training_command("emsco-profile", options, lambda: _profile(options, groups))
 
 
-def _parser() -> OneLineParser:
-    parser = OneLineParser(
+def _parser() -> TrainingParser:
+    parser = TrainingParser(
         prog="emsco-profile",
         description="Call every acquirer on sample items, measure what each takes, and write a costs file for emsco-train. "
         "A price is the median over the items of the fastest repeat (for wall time: of the median repeat).",
@@ -82,7 +82,7 @@ def _parse_count(text: str) -> int:
     return int(text)
 
 
-def _parse_groups(parser: OneLineParser, given: Sequence[str]) -> dict[str, list[str]]:
+def _parse_groups(parser: TrainingParser, given: Sequence[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for text in given:
         name, equals, members = text.partition("=")

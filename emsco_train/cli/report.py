@@ -7,14 +7,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from emsco_train.cli.command import run_training_command
+from emsco_train.cli.command import TrainingParser, run_training_command
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(
+    parser = TrainingParser(
         prog="emsco-report",
         description="Write one HTML page about a run, to choose a design by eye: all designs in one picture, floors and a cap to "
         "choose by, the stages of a design, and how far its confidence can be trusted. The page needs no network.",

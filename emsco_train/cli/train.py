@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from emsco_runtime.support.missing_words import MISSING_WORDS
-from emsco_train.cli.command import OneLineParser, run_training_command
+from emsco_train.cli.command import TrainingParser, run_training_command
 
 if TYPE_CHECKING:
     from emsco_train.cli.phase_progress import PhaseProgress
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _INTERRUPTED if status == 0 and any(trained.interrupted for trained in finished) else status
 
 
-def _parser() -> OneLineParser:
-    parser = OneLineParser(
+def _parser() -> TrainingParser:
+    parser = TrainingParser(
         prog="emsco-train",
         description="Search for the stage designs that trade coverage, accuracy and cost best, and write them to a run folder. "
         "Choose one of them with emsco-report, and deploy it with emsco-export.",
@@ -244,7 +244,7 @@ def _add_run(group: Any) -> None:
     group.add_argument("--force", action="store_true", help="replace a finished run; it stays until the new one is complete")
 
 
-def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
+def _check_usage(parser: TrainingParser, options: argparse.Namespace) -> None:
     """Exit with status 2 where no data could make the options right."""
     ready = [name for name in _SPLITS if getattr(options, name) is not None]
     if options.data is None and not {"train", "validation"} <= set(ready):
@@ -257,7 +257,7 @@ def _check_usage(parser: OneLineParser, options: argparse.Namespace) -> None:
         parser.error("give --out RUN, the folder to write to")
 
 
-def _train(parser: OneLineParser, options: argparse.Namespace) -> list[TrainedRun]:
+def _train(parser: TrainingParser, options: argparse.Namespace) -> list[TrainedRun]:
     """Return the run that was made; none if the table was only to be checked."""
     # After the arguments: --help must answer at once.
     from emsco_train.cli.phase_progress import PhaseProgress  # noqa: PLC0415

@@ -796,10 +796,10 @@ def test_the_command_refuses_in_one_line(run: Path, tmp_path: Path, capsys: pyte
 
 
 def test_wrong_use_and_help() -> None:
-    """Wrong arguments: status 2 with the usage. Help answers without loading what only the work needs."""
+    """Wrong arguments: status 2, in one line. Help answers without loading what only the work needs."""
     done = run_command("emsco-report")
     assert done.returncode == 2
-    assert "usage: emsco-report" in done.stderr
+    assert done.stderr == "emsco-report: the following arguments are required: RUN. See emsco-report --help\n"
     with pytest.raises(SystemExit, match="2"):
         main(["a", "b"])
     probe = "import sys; from emsco_train.cli.report import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
