@@ -46,7 +46,8 @@ _EARLY_STEP = 2.0
 _HIGHEST_EARLY = 0.9999
 # How much lower the thresholds of labels with a floor on their recall are tried.
 _RARE_STEPS = (0.0, 0.75, 1.5, 2.25, 3.0)
-# Higher thresholds accept next to nothing. Those below one in as many as there are labels do not select.
+# Higher thresholds accept next to nothing, and are not tried unless they were given. Those below one in as many as there are
+# labels do not select.
 _HIGHEST = 0.999
 _MAX_BYTES = 2**29
 
@@ -54,7 +55,8 @@ _MAX_BYTES = 2**29
 def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> list[tuple[float, ...]]:
     """Return the thresholds of a ladder around those of a design, ascending, these included.
 
-    Those of the labels at the positions `rare` are lowered further, by several steps of their own.
+    Those of the labels at the positions `rare` are lowered further, by several steps of their own. A label that is answered next
+    to never, such as one with a threshold of 1, does not hold the others back.
 
     Examples
     --------
@@ -62,21 +64,24 @@ def ladder_thresholds(thresholds: Sequence[float], rare: Sequence[int] = ()) -> 
     [0.61, 0.6676, 0.7206, 0.768]
     >>> [level[0] for level in ladder_thresholds((0.995, 0.995))][:4]
     [0.5108, 0.6326, 0.7395, 0.8239]
+    >>> ladder_thresholds((0.9, 1.0))[-1]
+    (0.9945, 1.0)
     """
     levels, lowest = {tuple(thresholds)}, 1.0 / len(thresholds)
     for step, own in itertools.product((*_further_steps(thresholds), *_STEPS), _RARE_STEPS if rare else (0.0,)):
         steps = [step - own if place in rare else step for place in range(len(thresholds))]
-        level = tuple(map(_shift, thresholds, steps))
-        if (step or own) and min(level) >= lowest and max(level) <= _HIGHEST:
+        level = tuple(map(_shift_below_highest, thresholds, steps))
+        is_low = all(number <= max(_HIGHEST, given) for number, given in zip(level, thresholds, strict=True))
+        if (step or own) and min(level) >= lowest and is_low:
             levels.add(level)
     return sorted(levels)
 
 
 def _further_steps(thresholds: Sequence[float]) -> list[float]:
-    """Return coarse steps below the others for thresholds that are high; none for a threshold of 1, which cannot be shifted."""
+    """Return coarse steps below the others for thresholds that are high; none where all are 1, which cannot be shifted."""
     steps: list[float] = []
     lowest = min(_shift(threshold, _STEPS[0]) for threshold in thresholds)
-    if lowest <= _HIGH_END or max(thresholds) >= 1.0:
+    if lowest <= _HIGH_END or min(thresholds) >= 1.0:
         return steps
     while lowest >= _LOW_END:
         steps.append(_STEPS[0] - _COARSE_STEP * (len(steps) + 1))
@@ -237,6 +242,12 @@ def _floored_shares(floors: Sequence[LabelFloor], labels: Sequence[Label], answe
         of = label_rows[place] if floor.figure == "recall" else accepted_as[:, place]
         columns.append(right[:, place] / np.maximum(1, of))
     return np.column_stack(columns)
+
+
+def _shift_below_highest(threshold: float, step: float) -> float:
+    """Return a shifted threshold; one that is above the highest already is only lowered."""
+    shifted = _shift(threshold, step)
+    return min(shifted, threshold) if threshold > _HIGHEST else shifted
 
 
 def _shift(threshold: float, step: float) -> float:

@@ -27,6 +27,9 @@ class FakeNextHop:
         self.port = free_port()
         self.extensions = extensions
         self.answers = dict(answers or {})
+        # While it is not set, the answer to a message waits.
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self.commands: list[str] = []
         self.messages: list[bytes] = []
         self._listener: socket.socket | None = None
@@ -110,6 +113,7 @@ class FakeNextHop:
     def _accept_message(self, connection: socket.socket, content: bytes) -> bool:
         if "." not in self.answers:
             self.messages.append(content)
+        self.may_answer.wait(60)
         return self._answer(connection, ".", "250 taken")
 
     def _answer(self, connection: socket.socket, word: str, friendly: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from spam_filter.training.pipeline import TrainedModel
 
 from emsco_runtime import Acquirers
 from emsco_runtime.testing import make_bundle
+from tests.spam_filter.service_under_test import TOP
 
 WEIGHTS = [[[-2.0], [2.0]], [[-2.0, -1.0], [2.0, 1.0]]]
 
@@ -69,6 +72,20 @@ def test_check_prints_verdict_and_reasons(
     assert len(reasons) in (1 + 2 + 1 + 1, 2 + 4)
     assert check(["--model", str(trained.folder), str(tmp_path / "none.eml")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_check_prints_names_that_the_terminal_cannot_show(trained: TrainedModel, tmp_path: Path) -> None:
+    """A file of a Maildir may be named by any bytes; and a reader that has gone is no error of ours."""
+    raw = next(iter(generate(1, seed=4))).raw
+    name = tmp_path / os.fsdecode(b"b\xffd.eml")
+    name.write_bytes(raw)
+    environment = {**os.environ, "PYTHONPATH": str(TOP / "examples"), "PYTHONIOENCODING": "utf-8:strict"}
+    command = [sys.executable, "-m", "spam_filter", "check", "--model", str(trained.folder), name]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"b\\udcffd.eml: " in done.stdout
+    piped = subprocess.run(["sh", "-c", '"$@" | true', "sh", *command], capture_output=True, env=environment, check=False)
+    assert piped.stderr == b""
 
 
 def test_check_reads_the_lists_of_senders(trained: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

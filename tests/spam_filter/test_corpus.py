@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import mailbox
+import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -179,3 +181,20 @@ def test_too_little_mail_and_unknown_ways_are_refused() -> None:
         split_mail(mails, list(range(20)), "families")
     with pytest.raises(CorpusError, match="split must be time or families"):
         split_mail(mails, list(range(20)), "colour")  # type: ignore[arg-type]
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its mail would be missing without a word; this runs as root too, whom nothing is denied."""
+    for name in ("cur", "new"):
+        (tmp_path / "spam" / name).mkdir(parents=True)
+        (tmp_path / "spam" / name / "a").write_bytes(b"Subject: x\r\n\r\nx\r\n")
+    scan = os.scandir
+
+    def refuse_new(path: str) -> Any:
+        if Path(path).name == "new":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_new)
+    with pytest.raises(CorpusError, match=r"new: cannot be listed \(Permission denied\): let it be read"):
+        read_pair(tmp_path / "spam", tmp_path / "spam")

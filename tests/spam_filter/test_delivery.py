@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from spam_filter.service import maildir
 from spam_filter.service.delivery import make_delivery
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.mailboxes import Mailboxes, safe_name
@@ -244,9 +245,27 @@ def test_maildir_sweeps_what_a_crash_left_long_ago(tmp_path: Path) -> None:
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 40 * 3600,) * 2)
+    # What cannot be removed as a file is no reason to refuse mail.
+    (tmp_path / "tmp" / "folder").mkdir()
+    os.utime(tmp_path / "tmp" / "folder", (0, 0))
     Mailboxes(tmp_path, "host")
     assert not old.exists()
     assert young.exists()
+
+
+def test_a_maildir_whose_parent_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below /home: what cannot be opened there cannot be synced, and mail is delivered."""
+    sync = maildir.sync_folder
+
+    def refuse_parent(path: Path) -> None:
+        if path == tmp_path:
+            raise PermissionError(13, "Permission denied")
+        sync(path)
+
+    monkeypatch.setattr(maildir, "sync_folder", refuse_parent)
+    box = tmp_path / "box"
+    assert Mailboxes(box, "host").deliver(MESSAGE).outcome == "delivered"
+    assert len(stored(box)) == 1
 
 
 @pytest.mark.parametrize("extensions", [(), ("CHUNKING",)])
@@ -298,6 +317,9 @@ def test_a_next_hop_in_trouble_never_makes_us_refuse(answer: str) -> None:
     with FakeNextHop(answers={"connect": answer}) as hop:
         receipt = next_hop_for(hop).deliver(MESSAGE)
     assert (receipt.outcome, receipt.reply[:3]) == ("deferred", "451")
+    if answer[:3].isdigit():
+        code = answer[:3]
+        assert receipt.reply == f"451 4.4.1 the next hop does not talk to us: SMTPConnectError, code {code}"
 
 
 def test_a_next_hop_that_is_away_or_silent_defers() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -241,6 +243,31 @@ def test_what_people_move_becomes_training_mail(tmp_path: Path, capsys: pytest.C
         read_corpus(tmp_path / "half")
     with pytest.raises(SystemExit):
         learn(["--out", str(out)])
+
+
+def test_only_files_are_learnt_from_and_only_their_owner_reads_them(tmp_path: Path) -> None:
+    """A pipe would hang for ever, and a link may lead to anything; people's mail is for nobody else."""
+    junk, out = tmp_path / ".Junk", tmp_path / "mail"
+    deliver(junk, "missed", "ham")
+    (tmp_path / "secret").write_text("secret")
+    (junk / "cur" / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(junk / "cur" / "pipe")
+    assert learn(["--spam", str(junk), "--out", str(out)]) == 0
+    (path,) = (out / "spam").iterdir()
+    assert b"missed" in path.read_bytes()
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (out, out / "spam", out / "ham", path)] == [0o700, 0o700, 0o700, 0o600]
+
+
+def test_a_copy_that_a_crash_left_with_the_other_label_goes(tmp_path: Path) -> None:
+    """Between the new copy and the removal of the old one: the next run ends it."""
+    junk, out = tmp_path / ".Junk", tmp_path / "mail"
+    deliver(junk, "missed", "ham")
+    arguments = ["--spam", str(junk), "--out", str(out)]
+    assert learn(arguments) == 0
+    (path,) = (out / "spam").iterdir()
+    (out / "ham" / path.name).write_bytes(path.read_bytes())
+    assert learn(arguments) == 0
+    assert [mail.label for mail in read_corpus(out, may_be_empty=True)] == ["spam"]
 
 
 def test_half_a_maildir_is_known_before_anything_is_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,33 @@ def test_what_a_list_makes_of_a_verdict(sender: str, before: MailStatus, after: 
         assert (verdict.status, verdict.listed) == (after, listed)
 
 
+@pytest.mark.parametrize(
+    "sender",
+    [
+        '"joe"@bad.example',
+        '<"a b"@bad.example>',
+        "joe @bad.example",
+        "joe@ bad.example",
+        "joe@(c)bad.example",
+        "joe (at) @ (work) bad.example",
+        "joe@\r\n bad.example",
+        '"A, B" <"j\\"oe"@bad.example>',
+        '"ceo@good.example" <joe@bad.example>',
+    ],
+)
+def test_every_legal_form_of_an_address_is_looked_up(sender: str) -> None:
+    """Quotes, blanks, comments and folds around the @ mean nothing, and are no way past a list."""
+    mail = Mail.parse(f"From: {sender}\r\nSubject: x\r\n\r\nhi\r\n".encode())
+    assert mail.sender.host == "bad.example"
+    assert LISTS.apply(Verdict("ham"), mail).listed == "block"
+
+
+def test_a_quoted_sender_of_the_envelope_is_looked_up() -> None:
+    """As it stands in MAIL FROM."""
+    mail = Mail.parse(b"From: <other@else.example>\r\n\r\n", Envelope('"a"@bad.example', (), ""))
+    assert LISTS.apply(Verdict("ham"), mail).listed == "block"
+
+
 def test_a_list_is_read_line_by_line(tmp_path: Path) -> None:
     """Comments and empty lines are passed over; what is no address is reported with its line."""
     path = tmp_path / "list"

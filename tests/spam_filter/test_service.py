@@ -9,6 +9,7 @@ import signal
 import smtplib
 import socket
 import sqlite3
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -253,7 +254,7 @@ def test_addresses_are_passed_on_as_they_stand(model: Path) -> None:
 
 def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(shared: Running, mail: Path) -> None:
     """552 for the announced size, for many lines, and for one line; the next message is taken. At the limit it fits."""
-    before = len(names(mail))
+    before, count = len(names(mail)), shared.metric("spam_filter_oversized_total")
     with conversation(shared) as client:
         client.sendall(b"MAIL FROM:<a@example.org> SIZE=300001\r\n")
         assert reply(client).startswith(b"552")
@@ -265,6 +266,8 @@ def test_a_message_above_the_limit_is_refused_and_the_conversation_goes_on(share
         client.sendall(b"x" * 299_998 + b"\r\n.\r\n")
         assert reply(client).startswith(b"250")
     assert len(names(mail)) == before + 1
+    assert shared.metric("spam_filter_oversized_total") == count + 3
+    assert "a message was larger than 300000 bytes: refused" in shared.text
 
 
 def test_one_connection_too_many_is_told_to_come_back(shared: Running) -> None:
@@ -346,6 +349,48 @@ def test_a_client_that_goes_away_in_the_middle_harms_nobody(shared: Running, mai
     wait_until(lambda: shared.metric("spam_filter_connections") == 0, "it is gone")
     assert names(mail) == before
     delivered(shared, mail, SPAM)
+
+
+def test_a_client_that_sends_nothing_more_has_its_answer(shared: Running, mail: Path) -> None:
+    """It closes its direction after the final dot, as `nc -N` does: it gets the reply, also to a QUIT that came along."""
+    for commands, replies in ((b".\r\n", 1), (b".\r\nQUIT\r\n", 2)):
+        before = names(mail)
+        with conversation(shared) as client:
+            begin(client)
+            client.sendall(SPAM + commands)
+            client.shutdown(socket.SHUT_WR)
+            said = read_lines(client, replies)
+            assert [line[:3] for line in said] == [b"250", b"221"][:replies]
+            assert client.recv(1) == b""
+        assert len(names(mail) - before) == 1
+    wait_until(lambda: shared.metric("spam_filter_connections") == 0, "they are gone")
+    delivered(shared, mail, SPAM)
+
+
+def test_what_is_delivered_is_logged_and_counted_although_its_client_has_gone(model: Path) -> None:
+    """It hangs up while the next hop takes the message; a stop waits for that, too."""
+    with FakeNextHop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
+        for count, end in enumerate((False, True), start=1):
+            hop.may_answer.clear()
+            with conversation(running) as client:
+                begin(client)
+                client.sendall(SPAM + b".\r\n")
+                wait_until(lambda: len(hop.messages) == count, "the next hop has it")  # noqa: B023 - it is called here
+                # Closed so, it resets the connection; otherwise nobody could tell it from one that still waits for its answer.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            wait_until(lambda: running.metric("spam_filter_connections") == 0, "the client is gone")
+            if end:
+                running.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: "stopping: 0 connections are open" in running.text, "it stops")
+            hop.may_answer.set()
+            if end:
+                assert running.ended() == 0
+            else:
+                wait_until(
+                    lambda: running.metric('spam_filter_messages_total{outcome="delivered",status="spam"}') == 1, "counted"
+                )
+            assert running.text.count(" bytes, delivered, ") == count, running.text
+        assert len(hop.messages) == 2
 
 
 def test_a_bad_bundle_leaves_the_old_one_in_service_and_a_good_one_takes_over(tmp_path: Path) -> None:

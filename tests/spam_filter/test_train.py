@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -193,6 +194,16 @@ def test_there_is_a_model_whatever_happens_while_it_is_replaced(
         replace()
     assert [path.name for path in folder.iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_new_model_may_be_read_by_whom_the_old_one_may_be(tmp_path: Path) -> None:
+    """It says what is in the mail that it was learned from."""
+    folder, new = tmp_path / "model", tmp_path / "new"
+    folder.mkdir(mode=0o700)
+    new.mkdir()
+    new.chmod(0o755)
+    install_model(new, folder, tmp_path / "old")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -81,6 +81,16 @@ def test_a_threshold_of_one_stays() -> None:
     assert ladder_thresholds((1.0, 1.0)) == [(1.0, 1.0)]
 
 
+@pytest.mark.parametrize("high", [0.9992, 0.9999, 1.0])
+def test_a_label_that_is_answered_next_to_never_holds_no_other_back(high: float) -> None:
+    """The others climb as far as without it; it is lowered with them, but for a threshold of 1, and never raised."""
+    others = {level[0] for level in ladder_thresholds((0.7, 0.7))}
+    levels = ladder_thresholds((0.7, high))
+    assert others <= {level[0] for level in levels}
+    assert max(level[1] for level in levels) == high
+    assert (min(level[1] for level in levels) < high) == (high < 1.0)
+
+
 @given(st.floats(0.5, 0.9999999), st.sampled_from([(), (1,)]))
 def test_a_ladder_reaches_down_from_every_threshold(threshold: float, rare: tuple[int, ...]) -> None:
     """However high the search's threshold is, some step is near 0.6 or lower, or no further below it than 1.75 in log-odds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -23,9 +25,18 @@ def run_command(name: str, work: Callable[[], None]) -> int:
     from emsco_runtime import EmscoError  # noqa: PLC0415 - after the arguments: --help must answer at once
     from emsco_runtime.support.interrupts import terminate_as_interrupt  # noqa: PLC0415
 
+    # A name that the terminal cannot show must not end in a traceback.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with terminate_as_interrupt():
             work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has gone. Python's own flush at the end must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (EmscoError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -10,13 +10,13 @@ from typing import Final
 
 from spam_filter.message.decoding import decode_words
 
-__all__ = ["NOBODY", "Address", "parse_date", "read_address", "read_addresses", "read_mailbox", "registered_domain"]
+__all__ = ["NOBODY", "Address", "close_up", "parse_date", "read_address", "read_addresses", "read_mailbox", "registered_domain"]
 
 # Python's own reader of addresses goes into recursion for nested comments; this one takes what looks like an address.
-_ADDRESS: Final = re.compile(r"([^\s<>@,;:\"()\[\]]{1,64})@([^\s<>@,;:\"()\[\]]{1,255})")
+_ADDRESS: Final = re.compile(r'("(?:[^"\\]|\\.){1,64}"|[^\s<>@,;:"()\[\]]{1,64})@([^\s<>@,;:"()\[\]]{1,255})')
 _VALUE_CHARACTERS: Final = 4_000
-# Quoted text and comments: an address within them is a name.
-_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.){0,500}"|\([^()]{0,500}\)')
+# Quoted text and comments: an address within them is a name. What is quoted before an @ is the first half of an address.
+_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.){0,500}"(?!@)|\([^()]{0,500}\)')
 # Public suffixes of two labels that are common enough to matter; a wrong guess merges or divides reputations, nothing worse.
 _SECOND_LEVEL: Final = frozenset({"ac", "co", "com", "edu", "gov", "net", "ne", "or", "org"})
 
@@ -55,18 +55,49 @@ def read_addresses(value: str, most: int = 50) -> list[Address]:
 
     Examples
     --------
-    >>> [str(one) for one in read_addresses('"B, A" <a@x.org>, C@Y.example')]
-    ['a@x.org', 'c@y.example']
+    >>> [str(one) for one in read_addresses('"B, A" <a@x.org>, C@Y.example, <"joe"@x.org>')]
+    ['a@x.org', 'c@y.example', 'joe@x.org']
     """
     found: list[Address] = []
     end = 0
     for match in _ADDRESS.finditer(value[:_VALUE_CHARACTERS]):
         name = value[end : match.start()].strip(' ",<>;')
-        found.append(Address(name, match[1].lower(), match[2].lower().rstrip(".")))
+        found.append(Address(name, _unquote(match[1]).lower(), match[2].lower().rstrip(".")))
         end = match.end()
         if len(found) >= most:
             break
     return found
+
+
+def _unquote(local: str) -> str:
+    return re.sub(r"\\(.)", r"\1", local[1:-1]) if local.startswith('"') else local
+
+
+def close_up(value: str) -> str:
+    """Return a header value without blanks and comments around each @, which mean nothing there.
+
+    Examples
+    --------
+    >>> close_up("joe @ (work) x.org")
+    'joe@x.org'
+    """
+    first, *others = value.split("@")
+    parts = [first, *map(_strip_start, others)]
+    return "@".join([*map(_strip_end, parts[:-1]), parts[-1]])
+
+
+def _strip_start(text: str) -> str:
+    text = text.lstrip()
+    while text.startswith("(") and ")" in text:
+        text = text.partition(")")[2].lstrip()
+    return text
+
+
+def _strip_end(text: str) -> str:
+    text = text.rstrip()
+    while text.endswith(")") and "(" in text:
+        text = text.rpartition("(")[0].rstrip()
+    return text
 
 
 def read_address(value: str) -> Address:
@@ -82,8 +113,10 @@ def read_mailbox(value: str) -> Address:
     --------
     >>> read_mailbox('"ceo@bank.example" <a@x.org>'), read_mailbox("=?utf-8?q?b=40y.example?= <a@x.org>").host
     (Address(name='ceo@bank.example', local='a', host='x.org'), 'x.org')
+    >>> str(read_mailbox('"joe" @ x.org')), str(read_mailbox('"a@y.example" <"j o"@x.org>'))
+    ('joe@x.org', 'j o@x.org')
     """
-    bare = _NAMES.sub(" ", value[:_VALUE_CHARACTERS])
+    bare = _NAMES.sub(" ", close_up(value[:_VALUE_CHARACTERS]))
     # What is in angle brackets comes before what only looks like an address.
     candidates = (bare[bare.find("<") :] if "<" in bare else "", bare, decode_words(value))
     found = next((address for text in candidates if (address := read_address(text)) is not NOBODY), NOBODY)

@@ -13,7 +13,7 @@ from datetime import datetime
 from html import unescape
 from typing import Final, Literal
 
-from spam_filter.message.address import NOBODY, Address, parse_date, read_address, read_addresses, read_mailbox
+from spam_filter.message.address import NOBODY, Address, close_up, parse_date, read_address, read_addresses, read_mailbox
 from spam_filter.message.decoding import decode_words
 from spam_filter.message.disguise import PlainWords, undo_disguise
 from spam_filter.message.header_block import HeaderBlock, read_header
@@ -106,7 +106,7 @@ class Mail:
     @lazy_property
     def claimed_senders(self) -> tuple[Address, ...]:
         """Everything that looks like an address in From, in names and in further From fields, too."""
-        return tuple(read_addresses(",".join(decode_words(value[:2000]) for value in self.headers.all("from"))))
+        return tuple(read_addresses(",".join(close_up(decode_words(value[:2000])) for value in self.headers.all("from"))))
 
     @lazy_property
     def reply_to(self) -> Address:

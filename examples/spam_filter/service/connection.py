@@ -109,6 +109,8 @@ class Connection(ForwardedClient):
         self._refusals = refusals
         self._idle_s = settings.idle_s
         self._busy = False
+        self._answering = False
+        self._has_ended = False
         self._refused = False
         self._commands = 0
         self._time_limit = 0.0
@@ -138,6 +140,14 @@ class Connection(ForwardedClient):
         """Forget the client."""
         self._connections.remove(self)
         super().connection_lost(error)
+
+    def eof_received(self) -> bool | None:
+        """Hang up on a client that sends nothing more, but not before it has the answer to a message."""
+        if self._answering:
+            self._has_ended = True
+            # The other direction stays open.
+            return True
+        return super().eof_received()
 
     def stop(self) -> None:
         """Hang up, unless a message is under way: that one is finished first."""
@@ -220,17 +230,22 @@ class Connection(ForwardedClient):
             self._busy = False
         if self._connections.stopping:
             self.stop()
+        if self._has_ended and self._handler_coroutine is not None:
+            # As soon as it waits for more: what came before the end, such as QUIT, is still answered.
+            self._handler_coroutine.cancel()
 
     async def _answer(self, envelope: Envelope) -> str:
         content = await self._message()
         # The time that a client may take is not the time that we take.
         self._reset_timeout(self._reply_timeout_s)
+        self._answering = True
         try:
             if content is None:
-                return f"552 5.3.4 the message is larger than {self._max_bytes} bytes"
+                return str(self.event_handler.refuse_oversized(self._max_bytes))
             envelope.content = envelope.original_content = content
             return str(await self._call_handler_hook("DATA"))
         finally:
+            self._answering = False
             self._commands = 0
             self._reset_timeout(self._idle_s)
             self._set_post_data_state()  # type: ignore[no-untyped-call]

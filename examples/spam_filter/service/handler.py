@@ -83,6 +83,7 @@ class Handler:
         self._delivery = delivery
         self._deliverers = deliverers
         self._measures = measures
+        self._under_way: set[asyncio.Future[str]] = set()
 
     async def handle_EHLO(  # noqa: N802 - aiosmtpd's name
         self, _server: Any, session: Session, _envelope: SmtpEnvelope, hostname: str, replies: list[str]
@@ -123,6 +124,14 @@ class Handler:
         client = client_of(session, envelope)
         verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, client.address, client.helo))
         message = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
+        delivering = asyncio.ensure_future(self._finish(message_id, message, verdict, started))
+        self._under_way.add(delivering)
+        delivering.add_done_callback(self._under_way.discard)
+        # A client that hangs up from now on does not end it: what is delivered is logged and counted.
+        return await asyncio.shield(delivering)
+
+    async def _finish(self, message_id: str, message: OutgoingMessage, verdict: Verdict, started: float) -> str:
+        """Mark a message and hand it on, log and count it; return our answer."""
         receipt, forged = await self._mark_and_deliver(message, verdict)
         seconds = time.perf_counter() - started
         self._count(verdict, receipt, forged, seconds)
@@ -134,11 +143,23 @@ class Handler:
             f" (degraded: {', '.join(verdict.failed_sources)})" if verdict.degraded else "",
             verdict.stage,
             verdict.cost,
-            len(raw),
+            len(message.content),
             _describe(receipt),
             1000 * seconds,
         )
         return f"{receipt.reply} ({message_id})"
+
+    def refuse_oversized(self, max_bytes: int) -> str:
+        """Log and count a message that is too large; return our answer."""
+        self._measures.oversized.inc()
+        _log.info("a message was larger than %d bytes: refused", max_bytes)
+        return f"552 5.3.4 the message is larger than {max_bytes} bytes"
+
+    async def finish(self, seconds: float) -> int:
+        """Wait for deliveries whose clients have gone; return how many are left after `seconds` seconds."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=seconds)
+        return len(self._under_way)
 
     async def handle_exception(self, error: Exception) -> str:
         """Answer an error of ours: the sender keeps the message. aiosmtpd would refuse it for good."""

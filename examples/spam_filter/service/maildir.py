@@ -44,8 +44,10 @@ class MaildirFolder:
         self._host = hostname.replace("/", r"\057").replace(":", r"\072")
         for name in ("tmp", "new", "cur"):
             (path / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        for folder in (path.parent, path):
-            sync_folder(folder)
+        # Where others may not list the parent folder, its owner has made this one.
+        with suppress(PermissionError):
+            sync_folder(path.parent)
+        sync_folder(path)
         self._published = FolderSync(path / "new")
         self._remove_stale_files()
 
@@ -83,8 +85,8 @@ class MaildirFolder:
         """Remove what a crash left in tmp/ long ago."""
         limit = time.time() - _STALE_S
         for left in Path(self._tmp).iterdir():
-            # Another process may sweep as well.
-            with suppress(FileNotFoundError):
+            # Another process may sweep as well; and what cannot be removed is no reason to refuse mail.
+            with suppress(OSError):
                 if left.stat().st_mtime < limit:
                     left.unlink()
 

@@ -8,6 +8,7 @@
 ``spam_filter_connections``           clients that are connected
 ``spam_filter_refused_total``         clients that were answered 421, by ``reason``: too many ``connections`` at once, or too many
                                       ``commands`` or too much ``time`` without a message
+``spam_filter_oversized_total``       messages that were larger than is allowed, and answered 552
 ``spam_filter_reloads_total``         by ``outcome`` (done, failed)
 ``spam_filter_model_changed``         1 while the model's files on the disk are not those in service
 ====================================  =================================================================
@@ -15,7 +16,14 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import get_args
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from spam_filter.service.outgoing import Outcome
+from spam_filter.service.refusals import RefusalReason
+from spam_filter.service.verdict import MailStatus
 
 __all__ = ["ServiceMetrics"]
 
@@ -57,3 +65,11 @@ class ServiceMetrics:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self.oversized = Counter("spam_filter_oversized_total", "Messages that were larger than is allowed.", registry=registry)
+        # At 0 from the start: Prometheus sees no increase in what appears with its first event.
+        for outcome in ("done", "failed"):
+            self.reloads.labels(outcome)
+        for reason in get_args(RefusalReason):
+            self.refused.labels(reason)
+        for status, outcome in itertools.product(get_args(MailStatus), get_args(Outcome)):
+            self.messages.labels(status, outcome)

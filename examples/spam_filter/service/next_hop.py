@@ -65,6 +65,10 @@ class NextHop:
             return self._deliver(message)
         except _NegativeReply as answer:
             return _result_of_answer(answer)
+        except smtplib.SMTPResponseException as error:
+            # Not about this message: it does not take our connection, or its answer is no answer. Its text may hold addresses.
+            kind = type(error).__name__
+            return DeliveryResult("deferred", f"451 4.4.1 the next hop does not talk to us: {kind}, code {error.smtp_code}")
         except (OSError, smtplib.SMTPException) as error:
             return DeliveryResult("deferred", f"451 4.4.1 the next hop does not answer: {type(error).__name__}")
 

@@ -55,5 +55,9 @@ class SmtpFront:
         return Connection(self._handler, self._settings, self._connections, self._refusals)
 
     async def stop(self, seconds: float) -> int:
-        """Close the idle connections, wait for the others; return how many are left after `seconds` seconds."""
-        return await self._connections.stop(seconds)
+        """Close idle connections, wait for the others and for deliveries; return how many are left after `seconds` seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        await self._connections.stop(seconds)
+        deliveries = await self._handler.finish(max(0.0, end - loop.time()))
+        return max(len(self._connections), deliveries)

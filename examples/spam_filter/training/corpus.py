@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import csv
 import mailbox
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 from spam_filter.errors import CorpusError
 from spam_filter.message.address import parse_date
@@ -155,9 +156,18 @@ def _read_messages(place: Path) -> Iterator[tuple[str, bytes]]:
     is_maildir = (place / "cur").is_dir() and (place / "new").is_dir()
     folders = [place / "cur", place / "new"] if is_maildir else [place]
     for folder in folders:
-        for path in sorted(folder.rglob("*")):
+        for path in _list_files(folder):
             if path.is_file() and not path.name.startswith("."):
                 yield str(path), _read(path)
+
+
+def _list_files(folder: Path) -> list[Path]:
+    """Return the files below a folder, in order; an error where one cannot be listed: its mail would be missing silently."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise CorpusError(f"{error.filename}: cannot be listed ({error.strerror}): let it be read, or take it out of the corpus")
+
+    return sorted(Path(root, name) for root, _, names in os.walk(folder, onerror=refuse) for name in names)
 
 
 def _read(path: Path) -> bytes:

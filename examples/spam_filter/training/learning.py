@@ -35,8 +35,10 @@ def learn_from_moves(label: Label, maildir: Path, out: Path, *, everything: bool
     everything
         Also messages that the filter gave this label itself.
     """
+    # Mail of people: nobody else is to read it.
+    out.mkdir(parents=True, exist_ok=True, mode=0o700)
     for one in LABELS:
-        (out / one).mkdir(parents=True, exist_ok=True)
+        (out / one).mkdir(exist_ok=True, mode=0o700)
     count = 0
     for raw in _read_maildir(maildir):
         if not everything and read_header(raw).get(_STATUS) == label:
@@ -45,14 +47,14 @@ def learn_from_moves(label: Label, maildir: Path, out: Path, *, everything: bool
         name = f"{hash_message(clean)}.eml"
         other = out / ("ham" if label == "spam" else "spam") / name
         target = out / label / name
-        if target.exists():
-            continue
-        # First the new one: a crash in between leaves it twice, never nowhere.
-        new = target.with_name(f".{name}.new")
-        new.write_bytes(clean)
-        new.rename(target)
+        # First the new one: a crash in between leaves it twice, never nowhere, and the next run removes the other.
+        if not target.exists():
+            new = target.with_name(f".{name}.new")
+            new.touch(mode=0o600)
+            new.write_bytes(clean)
+            new.rename(target)
+            count += 1
         other.unlink(missing_ok=True)
-        count += 1
     return count
 
 
@@ -66,8 +68,11 @@ def _without_envelope(raw: bytes) -> bytes:
 def _read_maildir(maildir: Path) -> Iterator[bytes]:
     for folder in ("cur", "new"):
         for path in sorted((maildir / folder).iterdir()):
+            # Of a link or a pipe nobody knows what it leads to, or whether reading it ends.
+            if path.is_symlink() or not path.is_file():
+                continue
             try:
                 yield path.read_bytes()
-            except (FileNotFoundError, IsADirectoryError):
-                # Moved or read meanwhile: its new place is found the next time. A folder is no message.
+            except FileNotFoundError:
+                # Moved or read meanwhile: its new place is found the next time.
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 import sys
 import tempfile
 import warnings
@@ -226,8 +227,10 @@ def train_model(
         If the mail is too little, or nothing can be certified.
     """
     _check(out, keep, force=force)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as place:
+    # Where a link leads, and what "." is called: that folder is renamed.
+    target = out.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
         work = keep or Path(place) / "work"
         work.mkdir(parents=True)
         new = Path(place) / "model"
@@ -235,7 +238,7 @@ def train_model(
         trained = _train(mails, division or divide_mail(mails, plan), new, work, plan, on_step)
         write_seen(new, (mail.raw for mail in mails))
         write_model_index(new)
-        install_model(new, out, Path(place) / "old")
+        install_model(new, target, Path(place) / "old")
     return TrainedModel(out, trained.exported, trained.splits)
 
 
@@ -357,9 +360,13 @@ def _make_constraints(front: Front, plan: TrainingSettings) -> Requirements:
 
 
 def install_model(new: Path, out: Path, old: Path) -> None:
-    """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads."""
+    """Rename the new folder to its name; a service that has the old one open keeps using it until it reloads.
+
+    It may be read by whom the old one may be read by.
+    """
     try:
         if out.exists():
+            shutil.copymode(out, new)
             out.rename(old)
         new.rename(out)
     except BaseException:

@@ -77,7 +77,9 @@ def retrain_model(
             f"{new_mails} messages to compare on that the old model has not seen: expected at least {_FEWEST}, add new mail"
         )
     dns = "system" if plan.lookups is None else plan.lookups.dns
-    with Model.open(folder, dns=dns) as old, tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+    # As in `train_model`.
+    target = folder.resolve()
+    with Model.open(folder, dns=dns) as old, tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
         try:
             division = divide_mail(mails, plan)
             tests = [mail for mail, split in zip(mails, division.splits, strict=True) if split == "test"]
@@ -91,7 +93,7 @@ def retrain_model(
             before, after = evaluate(old, unseen), evaluate(new, unseen)
         objection = find_regression(before, after)
         if not objection:
-            install_model(trained.folder, folder, Path(place) / "old")
+            install_model(trained.folder, target, Path(place) / "old")
     return Retraining(objection, before, after)
 
 
