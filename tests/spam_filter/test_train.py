@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from spam_filter.__main__ import COMMANDS, main
@@ -21,8 +23,9 @@ from spam_filter.learned.stores import train_stores
 from spam_filter.message.mail import Mail
 from spam_filter.model import BUNDLE, COSTS, STORES, Model
 from spam_filter.synthetic.generator import generate
+from spam_filter.training import pipeline
 from spam_filter.training.lookups import LookupPlan
-from spam_filter.training.pipeline import TrainedModel, TrainingSettings, install_model, train_model
+from spam_filter.training.pipeline import Division, TrainedModel, TrainingSettings, install_model, train_model
 from spam_filter.training.seen_mail import SEEN
 
 from emsco_runtime import BundleError, EmscoError
@@ -194,6 +197,29 @@ def test_there_is_a_model_whatever_happens_while_it_is_replaced(
         replace()
     assert [path.name for path in folder.iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_model_is_replaced_where_a_link_leads_and_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service was started with the folder itself: a new one in the place of the link would never be seen."""
+
+    def make_model(*arguments: Any) -> TrainedModel:
+        (new,) = (one for one in arguments if isinstance(one, Path) and one.name == "model")
+        (new / BUNDLE).mkdir()
+        return TrainedModel(new, SimpleNamespace(), ())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pipeline, "_train", make_model)
+    real, link, division = tmp_path / "real", tmp_path / "link", Division((), ())
+    (real / BUNDLE).mkdir(parents=True)
+    link.symlink_to(real)
+    for out in (link, Path()):
+        (real / "old").touch()
+        monkeypatch.chdir(real)
+        train_model([], out, TrainingSettings(), force=True, division=division)
+        assert link.is_symlink()
+        assert sorted(path.name for path in real.iterdir()) == sorted([BUNDLE, SEEN, MODEL_FILE])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
 
 def test_a_new_model_may_be_read_by_whom_the_old_one_may_be(tmp_path: Path) -> None:
