@@ -14,7 +14,7 @@ from emsco_runtime.bundle.manifest import SCHEMA_VERSION, Manifest, manifest_id
 from emsco_runtime.bundle.manifest_checks import ManifestFault, find_faults
 from emsco_runtime.bundle.onnx_checks import DOUBLE, TensorSpec, find_model_fault
 from emsco_runtime.errors import BundleError, BundleVersionError
-from emsco_runtime.support.formatting import escape_unprintable, shorten
+from emsco_runtime.support.formatting import escape_controls, shorten
 
 __all__ = ["check_models", "parse_manifest"]
 
@@ -148,7 +148,7 @@ def _locate(location: tuple[int | str, ...], document: object, *, is_missing: bo
             json_paths.append(f"{json_paths[-1]}[{part}]")
             value = value[part]
         elif isinstance(value, dict) and part in value:
-            json_paths.append(f"{json_paths[-1]}.{escape_unprintable(str(part))}")
+            json_paths.append(f"{json_paths[-1]}.{escape_controls(str(part))}")
             value = value[part]
         elif isinstance(value, dict) and is_missing:
             json_paths.append(f"{json_paths[-1]}.{part}")

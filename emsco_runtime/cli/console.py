@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from emsco_runtime.errors import EmscoError
-from emsco_runtime.support.formatting import escape_unprintable
+from emsco_runtime.support.formatting import escape_controls
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import CostSummary
@@ -54,7 +54,7 @@ def run_command(name: str, action: Callable[[], None]) -> int:
             sys.stdout.flush()
     except EmscoError as error:
         # Some messages are lists, in several lines.
-        print("\n".join(map(escape_unprintable, f"{name}: {error}".split("\n"))), file=sys.stderr)
+        print("\n".join(map(escape_controls, f"{name}: {error}".split("\n"))), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader (head, less) has gone, which is not our error. Python's own flush at exit must not complain either.
@@ -106,7 +106,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     one       1
     two    12.5
     """
-    columns = [list(map(escape_unprintable, column)) for column in zip(header, *rows, strict=True)]
+    columns = [list(map(escape_controls, column)) for column in zip(header, *rows, strict=True)]
     for column in columns:
         width = max(map(len, column))
         is_numeric = all(text[:1].isdigit() or text in ("", "-") for text in column[1:])

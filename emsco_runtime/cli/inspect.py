@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from emsco_runtime.cli.console import OneLineParser, add_verify_option, format_costs, format_number, format_table, run_command
-from emsco_runtime.support.formatting import escape_unprintable, percent, percent_at_least, percent_at_most, pluralize, shorten
+from emsco_runtime.support.formatting import escape_controls, percent, percent_at_least, percent_at_most, pluralize, shorten
 
 if TYPE_CHECKING:
     from emsco_runtime.bundle.manifest import (
@@ -146,7 +146,7 @@ def _format_thresholds(stage: Stage) -> str:
 
 def _join_lines(lines: Sequence[str]) -> str:
     """Return lines as text; what a bundle says stays in its line, and cannot pass for another one."""
-    return "\n".join(map(escape_unprintable, lines))
+    return "\n".join(map(escape_controls, lines))
 
 
 def _join_names(names: Sequence[str], most: int = 4) -> str:

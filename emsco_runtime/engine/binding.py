@@ -92,7 +92,8 @@ def _make_function(entry: Acquirer, used_features: Sequence[Feature]) -> Callabl
     # The values of items are not made anew: they are the caller's.
     if isinstance(entry.function, ItemKeyReader) or (is_single and used_features[0].kind != "vector"):
         return entry.function
-    return (AsyncCopyingCall if is_async(entry.function) else CopyingCall)(entry.function, is_single)
+    vectors = None if is_single else tuple(feature.name for feature in used_features if feature.kind == "vector")
+    return (AsyncCopyingCall if is_async(entry.function) else CopyingCall)(entry.function, vectors)
 
 
 def _make_guard(entry: Acquirer, used_features: Sequence[Feature]) -> Guard:

@@ -45,11 +45,12 @@ class CopyingCall:
     """An acquirer whose result is a vector, or has the values of several features, and is copied."""
 
     function: Callable[[Any], Any]
-    is_single: bool
+    # Of several features, those that are vectors; None: the result is the vector itself.
+    vectors: tuple[str, ...] | None
 
     def __call__(self, item: Any) -> Any:
         """Return a copy of the outcome for the item."""
-        return _copy_outcome(self.function(item), is_single=self.is_single)
+        return _copy_outcome(self.function(item), self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,22 @@ class AsyncCopyingCall:
     """As `CopyingCall`, for an async acquirer."""
 
     function: Callable[[Any], Awaitable[Any]]
-    is_single: bool
+    vectors: tuple[str, ...] | None
 
     async def __call__(self, item: Any) -> Any:
         """Return a copy of the outcome for the item."""
-        return _copy_outcome(await self.function(item), is_single=self.is_single)
+        return _copy_outcome(await self.function(item), self.vectors)
 
 
-def _copy_outcome(outcome: Any, *, is_single: bool) -> Any:
-    if is_single or isinstance(outcome, np.ndarray):
-        return _copy_value(outcome)
-    if type(outcome) is dict:
-        return {name: _copy_value(value) for name, value in outcome.items()}
-    return [_copy_value(value) for value in outcome] if type(outcome) in (list, tuple) else outcome
+def _copy_outcome(outcome: Any, vectors: tuple[str, ...] | None) -> Any:
+    # In one step each: another thread may write into what the acquirer returned.
+    copied = outcome.copy() if type(outcome) is dict else _copy_value(outcome)
+    if not vectors:
+        return copied
+    if type(copied) is dict:
+        copied.update({name: _copy_value(copied[name]) for name in vectors if name in copied})
+        return copied
+    return list(map(_copy_value, copied)) if type(copied) in (list, tuple) else copied
 
 
 def _copy_value(value: Any) -> Any:

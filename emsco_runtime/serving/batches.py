@@ -35,7 +35,7 @@ class BatchDecider:
     Parameters
     ----------
     path
-        The bundle's folder, where every worker can read it.
+        The bundle's folder, where every worker can read it; a relative one is looked for in the working directory of each.
     keep
         Columns of the batches that the result has too, such as keys.
     compute
@@ -88,8 +88,7 @@ class BatchDecider:
             raise InputError(f"keep: expected a list of columns, got the text {keep!r}. Put a single one into a list")
         if on_failure not in get_args(OnFailure):
             raise InputError(f"on_failure: expected one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
-        # Workers, and this process later on, may have another working directory.
-        self._path = os.path.abspath(path)  # noqa: PTH100 - the link, if it is one: a new version may be behind it later
+        self._path = os.fspath(path)
         self._keep = tuple(keep)
         self._compute = dict(compute or {})
         self._budget = check_budget(budget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import unicodedata
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -11,7 +12,7 @@ __all__ = [
     "LONGEST_MESSAGE",
     "describe_error",
     "describe_in_one_line",
-    "escape_unprintable",
+    "escape_controls",
     "format_value",
     "format_with_type",
     "percent",
@@ -26,6 +27,9 @@ __all__ = [
 # Messages are logged and kept in audit files, and their text is controlled by the source.
 LONGEST_MESSAGE = 1000
 _BITS_PER_DIGIT = math.log2(10)
+# Control characters, halves of characters, separators of lines and paragraphs; embeddings, overrides and isolates of direction.
+_CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_TURNS = frozenset(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
 
 
 def format_value(value: object) -> str:
@@ -74,17 +78,23 @@ def describe_in_one_line(error: Exception) -> str:
     return " ".join(describe_error(error).split()).rstrip(": ")
 
 
-def escape_unprintable(text: str) -> str:
-    r"""Return a text in which control characters, line breaks among them, are written out: it stays within its line.
+def escape_controls(text: str) -> str:
+    r"""Return a text in which control characters are written out, line breaks among them: it stays within its line.
+
+    So are characters that turn the direction of what follows them; blanks and joiners of all scripts stay.
 
     Examples
     --------
-    >>> print(escape_unprintable("spam\ncertificate \x1b[31m"), escape_unprintable("größer als 3"))
-    spam\ncertificate \x1b[31m größer als 3
+    >>> print(escape_controls("spam\ncertificate \x1b[31m"), escape_controls("größer\xa0als\u200d3").isascii())
+    spam\ncertificate \x1b[31m False
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(one.encode("unicode_escape").decode("ascii") if _is_control(one) else one for one in text)
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in _CONTROLS or character in _TURNS
 
 
 def suggest_name(name: object, names: Iterable[str], otherwise: str) -> str:

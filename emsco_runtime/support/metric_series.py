@@ -16,9 +16,8 @@ def register_collector(registry: Any, collector: Any) -> None:
     try:
         registry.register(collector)
     except ValueError:
-        kind = type(collector).__name__
-        detail = "put all that it is to show into one, or give another `prefix` or `registry`"
-        raise InputError(f"the registry has metrics of these names already, of another {kind}: {detail}") from None
+        what = f"put all that is to be shown into one {type(collector).__name__}, or give another `prefix` or `registry`"
+        raise InputError(f"the registry has metrics of these names already: {what}") from None
 
 
 def remove_series(gauge: Any, labels: Sequence[str], last: float) -> None:

@@ -190,14 +190,6 @@ def test_a_replaced_bundle_is_refused(tmp_path: Path) -> None:
         decider(pa.table({"size": [1.0]}))
 
 
-def test_a_relative_path_stays_where_it_is(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bundle is loaded at the first batch, by then in another working directory."""
-    monkeypatch.chdir(Path(path).parent)
-    decider = BatchDecider(Path(path).name)
-    monkeypatch.chdir("/")
-    assert decider(pa.table(ROWS)).num_rows == len(ROWS["size"])
-
-
 def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch, a feature that is none, a kept column that is missing, a missing feature, no pyarrow."""
     with pytest.raises(InputError, match="expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got list"):

@@ -146,7 +146,7 @@ def test_what_cannot_be_watched() -> None:
         DriftGauges(registry=CollectorRegistry(), every_s=0)
     registry = CollectorRegistry()
     DriftGauges(registry=registry)
-    with pytest.raises(InputError, match="of another DriftGauges"):
+    with pytest.raises(InputError, match="into one DriftGauges"):
         DriftGauges(registry=registry)
     with pytest.raises(TypeError, match=r"DriftGauges cannot be pickled: .* Create them there"):
         pickle.dumps(DriftGauges(registry=CollectorRegistry()))

@@ -489,7 +489,7 @@ def test_sources() -> None:
 def test_sources_are_registered_once(registry: CollectorRegistry) -> None:
     """A second one would show every metric twice, which no scraper takes; another prefix is another metric."""
     SourceGauges(registry=registry)
-    with pytest.raises(InputError, match="of another SourceGauges: put all that it is to show into one, or give another"):
+    with pytest.raises(InputError, match="of these names already: put all that is to be shown into one SourceGauges, or"):
         SourceGauges(registry=registry)
     SourceGauges(registry=registry, prefix="shop")
 

@@ -57,6 +57,16 @@ def test_what_a_list_makes_of_a_verdict(sender: str, before: MailStatus, after: 
         "joe@\r\n bad.example",
         '"A, B" <"j\\"oe"@bad.example>',
         '"ceo@good.example" <joe@bad.example>',
+        "joe@(a(b))bad.example",
+        "joe@(a\\)b)bad.example",
+        "joe@bad(x).example",
+        "joe@bad . example",
+        "joe@bad.\r\n example",
+        "<joe@bad . example>",
+        f'"{"j" * 100}"@bad.example',
+        '"N" <"joe"@bad.example> ("" other@good.example)',
+        "(unclosed <joe@bad.example>",
+        '"unclosed <joe@bad.example>',
     ],
 )
 def test_every_legal_form_of_an_address_is_looked_up(sender: str) -> None:

@@ -216,7 +216,7 @@ def test_a_model_is_replaced_where_a_link_leads_and_in_the_working_directory(
     for out in (link, Path()):
         (real / "old").touch()
         monkeypatch.chdir(real)
-        train_model([], out, TrainingSettings(), force=True, division=division)
+        assert train_model([], out, TrainingSettings(), force=True, division=division).folder == real
         assert link.is_symlink()
         assert sorted(path.name for path in real.iterdir()) == sorted([BUNDLE, SEEN, MODEL_FILE])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,8 +75,10 @@ def _retrain(options: argparse.Namespace) -> None:
     from spam_filter.training.retraining import retrain_model  # noqa: PLC0415
 
     plan = settings_of(options)
-    done = retrain_model(_read_mail(options), options.model, plan, on_step=lambda line: print(line, flush=True))
-    manifest = read_bundle(options.model / BUNDLE).manifest
+    # As it is called from the root: the working directory may be the model itself, which is about to be renamed.
+    folder = Path(os.path.realpath(options.model))
+    done = retrain_model(_read_mail(options), folder, plan, on_step=lambda line: print(line, flush=True))
+    manifest = read_bundle(folder / BUNDLE).manifest
     for name, found in (("old model", done.old), ("new model", done.new)):
         if found is not None:
             print("\n".join([f"{name}:", *(f"  {line}" for line in format_evaluation(found, manifest)[:-1])]))

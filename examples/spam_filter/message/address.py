@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,10 +14,11 @@ from spam_filter.message.decoding import decode_words
 __all__ = ["NOBODY", "Address", "close_up", "parse_date", "read_address", "read_addresses", "read_mailbox", "registered_domain"]
 
 # Python's own reader of addresses goes into recursion for nested comments; this one takes what looks like an address.
-_ADDRESS: Final = re.compile(r'("(?:[^"\\]|\\.){1,64}"|[^\s<>@,;:"()\[\]]{1,64})@([^\s<>@,;:"()\[\]]{1,255})')
+_ADDRESS: Final = re.compile(r'("(?:[^"\\]|\\.){1,128}"|[^\s<>@,;:"()\[\]]{1,64})@([^\s<>@,;:"()\[\]]{1,255})')
 _VALUE_CHARACTERS: Final = 4_000
-# Quoted text and comments: an address within them is a name. What is quoted before an @ is the first half of an address.
-_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.){0,500}"(?!@)|\([^()]{0,500}\)')
+# Blanks around these mean nothing within an address.
+_AROUND_AT: Final = re.compile(r" ?@ ?")
+_AROUND_DOT: Final = re.compile(r" ?\. ?")
 # Public suffixes of two labels that are common enough to matter; a wrong guess merges or divides reputations, nothing worse.
 _SECOND_LEVEL: Final = frozenset({"ac", "co", "com", "edu", "gov", "net", "ne", "or", "org"})
 
@@ -74,30 +76,75 @@ def _unquote(local: str) -> str:
 
 
 def close_up(value: str) -> str:
-    """Return a header value without blanks and comments around each @, which mean nothing there.
+    """Return a header value without what means nothing in an address: comments, quoted names, blanks around @.
 
     Examples
     --------
-    >>> close_up("joe @ (work) x.org")
-    'joe@x.org'
+    >>> close_up('"Joe, B." <joe @ (at (work)) x.org>'), close_up('"joe"@x.org')
+    ('<joe@x.org>', '"joe"@x.org')
     """
-    first, *others = value.split("@")
-    parts = [first, *map(_strip_start, others)]
-    return "@".join([*map(_strip_end, parts[:-1]), parts[-1]])
+    pieces: list[str] = []
+    for piece in _pieces(value):
+        # What was quoted before an @ is the first half of an address; other quoted text is a name.
+        if pieces and pieces[-1].startswith('"') and piece != " " and not piece.startswith("@"):
+            pieces[-1] = " "
+        if piece != " " or (pieces and pieces[-1] != " " and not pieces[-1].startswith('"')):
+            pieces.append(piece)
+    if pieces and pieces[-1].startswith('"'):
+        pieces.pop()
+    return _AROUND_AT.sub("@", "".join(pieces)).strip()
 
 
-def _strip_start(text: str) -> str:
-    text = text.lstrip()
-    while text.startswith("(") and ")" in text:
-        text = text.partition(")")[2].lstrip()
-    return text
+def _pieces(value: str) -> Iterator[str]:
+    """Yield quoted strings, one blank for blanks and for a comment, and what is between them; in time linear in the length."""
+    at, start = 0, 0
+    may_quote = may_comment = True
+    while at < len(value):
+        character = value[at]
+        end = at + 1
+        if character == '"' and may_quote:
+            end = _quote_end(value, at)
+            may_quote = end > at
+        elif character == "(" and may_comment:
+            end = _comment_end(value, at)
+            may_comment = end > at
+        elif not character.isspace():
+            # @ begins a piece, so that what is quoted before it is known.
+            if character == "@" and at > start:
+                yield value[start:at]
+                start = at
+            at += 1
+            continue
+        if end <= at:
+            # It has no end, nor has any after it.
+            at += 1
+            continue
+        if at > start:
+            yield value[start:at]
+        yield value[at:end] if character == '"' else " "
+        at = start = end
+    if at > start:
+        yield value[start:at]
 
 
-def _strip_end(text: str) -> str:
-    text = text.rstrip()
-    while text.endswith(")") and "(" in text:
-        text = text.rpartition("(")[0].rstrip()
-    return text
+def _quote_end(value: str, at: int) -> int:
+    """Return where a quoted string ends; 0 if it does not."""
+    end = at + 1
+    while end < len(value) and value[end] != '"':
+        end += 2 if value[end] == "\\" else 1
+    return end + 1 if end < len(value) else 0
+
+
+def _comment_end(value: str, at: int) -> int:
+    """Return where a comment ends, with those within it; 0 if it does not."""
+    depth = 0
+    end = at
+    while end < len(value):
+        depth += {"(": 1, ")": -1}.get(value[end], 0)
+        end += 2 if value[end] == "\\" else 1
+        if not depth:
+            return end
+    return 0
 
 
 def read_address(value: str) -> Address:
@@ -116,12 +163,18 @@ def read_mailbox(value: str) -> Address:
     >>> str(read_mailbox('"joe" @ x.org')), str(read_mailbox('"a@y.example" <"j o"@x.org>'))
     ('joe@x.org', 'j o@x.org')
     """
-    bare = _NAMES.sub(" ", close_up(value[:_VALUE_CHARACTERS]))
+    bare = close_up(value[:_VALUE_CHARACTERS])
     # What is in angle brackets comes before what only looks like an address.
-    candidates = (bare[bare.find("<") :] if "<" in bare else "", bare, decode_words(value))
-    found = next((address for text in candidates if (address := read_address(text)) is not NOBODY), NOBODY)
-    end = value.lower().rfind(str(found))
-    return replace(found, name=decode_words(value[: max(end, 0)]).strip(' ",<>;')) if found is not NOBODY else NOBODY
+    start = bare.find("<")
+    within = _AROUND_DOT.sub(".", bare[start:]) if start >= 0 else _AROUND_DOT.sub(".", bare)
+    found = next(
+        (address for text in (within, bare, decode_words(value)) if (address := read_address(text)) is not NOBODY), NOBODY
+    )
+    if found is NOBODY:
+        return NOBODY
+    # Where it is written in another form, its name is what stands before the bracket.
+    end = max(value.lower().rfind(str(found)), value.rfind("<") if str(found) not in value.lower() else 0)
+    return replace(found, name=decode_words(value[: max(end, 0)]).strip(' ",<>;'))
 
 
 def registered_domain(host: str) -> str:

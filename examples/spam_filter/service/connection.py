@@ -228,11 +228,11 @@ class Connection(ForwardedClient):
             await self.push(await self._answer(envelope))
         finally:
             self._busy = False
-        if self._connections.stopping:
-            self.stop()
-        if self._has_ended and self._handler_coroutine is not None:
-            # As soon as it waits for more: what came before the end, such as QUIT, is still answered.
-            self._handler_coroutine.cancel()
+            if self._connections.stopping:
+                self.stop()
+            if self._has_ended and self._handler_coroutine is not None:
+                # As soon as it waits for more: what came before the end, such as QUIT, is still answered.
+                self._handler_coroutine.cancel()
 
     async def _answer(self, envelope: Envelope) -> str:
         content = await self._message()

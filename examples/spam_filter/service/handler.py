@@ -126,9 +126,15 @@ class Handler:
         message = OutgoingMessage(raw, sender, recipients, envelope.smtp_utf8)
         delivering = asyncio.ensure_future(self._finish(message_id, message, verdict, started))
         self._under_way.add(delivering)
-        delivering.add_done_callback(self._under_way.discard)
+        delivering.add_done_callback(self._end_delivery)
         # A client that hangs up from now on does not end it: what is delivered is logged and counted.
         return await asyncio.shield(delivering)
+
+    def _end_delivery(self, delivering: asyncio.Future[str]) -> None:
+        self._under_way.discard(delivering)
+        # Of a client that has gone, nobody else asks how it went.
+        if not delivering.cancelled() and (error := delivering.exception()) is not None:
+            _log.error("a delivery failed: %s", type(error).__name__)
 
     async def _finish(self, message_id: str, message: OutgoingMessage, verdict: Verdict, started: float) -> str:
         """Mark a message and hand it on, log and count it; return our answer."""

@@ -6,6 +6,7 @@ Read, find families, split, learn the stores, extract, measure costs, search, ch
 from __future__ import annotations
 
 import math
+import os
 import random
 import shutil
 import sys
@@ -228,7 +229,7 @@ def train_model(
     """
     _check(out, keep, force=force)
     # Where a link leads, and what "." is called: that folder is renamed.
-    target = out.resolve()
+    target = Path(os.path.realpath(out))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
         work = keep or Path(place) / "work"
@@ -239,7 +240,7 @@ def train_model(
         write_seen(new, (mail.raw for mail in mails))
         write_model_index(new)
         install_model(new, target, Path(place) / "old")
-    return TrainedModel(out, trained.exported, trained.splits)
+    return TrainedModel(target, trained.exported, trained.splits)
 
 
 def _check(out: Path, keep: Path | None, *, force: bool) -> None:

@@ -7,6 +7,7 @@ both. The old one stays if the new one is wrong more often, calls more ham spam,
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def retrain_model(
         )
     dns = "system" if plan.lookups is None else plan.lookups.dns
     # As in `train_model`.
-    target = folder.resolve()
+    target = Path(os.path.realpath(folder))
     with Model.open(folder, dns=dns) as old, tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
         try:
             division = divide_mail(mails, plan)
