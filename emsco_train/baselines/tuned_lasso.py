@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -53,7 +55,8 @@ def fit_lasso(problem: Problem, penalty: float) -> SingleModel:
         warnings.filterwarnings("ignore", "Setting penalty=None", UserWarning)
         model.fit(problem.train.encoded, problem.train.target)
 
-    def predict(encoded: Floats) -> Floats:
-        return np.asarray(model.predict_proba(encoded), dtype=np.float64)
+    return SingleModel.of(problem, partial(_predict, model), np.asarray((model.coef_ != 0).any(axis=0)))
 
-    return SingleModel.of(problem, predict, np.asarray((model.coef_ != 0).any(axis=0)))
+
+def _predict(model: Any, encoded: Floats) -> Floats:
+    return np.asarray(model.predict_proba(encoded), dtype=np.float64)

@@ -85,7 +85,7 @@ def _call(target: str, function: Callable[[], _Result]) -> _Result:
 def _read_json_list(path: Path) -> list[Any]:
     try:
         items = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON: {error}. Expected a list; a file with one value per line is a .jsonl file") from None
     if not isinstance(items, list):
         raise DataError(f"{path}: expected a list of items, got {type(items).__name__}. One value per line is a .jsonl file")
@@ -100,6 +100,6 @@ def _read_json_lines(path: Path) -> list[Any]:
             continue
         try:
             items.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}, line {number}: not JSON: {error}. Expected one value per line") from None
     return items

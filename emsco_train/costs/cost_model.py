@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from emsco_runtime.bundle.meter import Meter
+from emsco_runtime.support.formatting import shorten
 from emsco_train.costs.cost_group import CostGroup
 from emsco_train.costs.costs_file import CostComments, format_costs, read_costs
 from emsco_train.costs.derived import pay_through_sources
@@ -25,6 +27,7 @@ __all__ = ["CostGroup", "CostModel", "Costs"]
 
 # Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
 _MAX_COST_SUM = 1e300
+_LONGEST_UNIT = 256  # as in a bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,7 @@ class CostModel:
         faults = [*_number_faults(self), *_group_faults(self)] or _sum_faults(self)
         if not faults and not any(self.features.values()) and not any(group.cost for group in self.groups):
             faults = ["all costs are 0: give at least one feature or group a cost above 0, or `costs=None` for 1 each"]
-        if not self.unit:
-            faults.append("unit is empty: name what the costs count, such as 'EUR'")
+        faults += _unit_faults(self.unit)
         raise_faults("costs", faults)
 
     @classmethod
@@ -213,10 +215,19 @@ def _number_faults(model: CostModel) -> list[str]:
     ]
 
 
+def _unit_faults(unit: object) -> list[str]:
+    if not isinstance(unit, str) or not unit:
+        return [f"unit is {unit!r}: name what the costs count, such as 'EUR'"]
+    if len(unit) > _LONGEST_UNIT or any(one < " " or one == "\x7f" for one in unit):
+        detail = f"expected at most {_LONGEST_UNIT} characters without control characters, such as 'EUR'"
+        return [f"unit is {shorten(repr(unit))}: {detail}"]
+    return []
+
+
 def _sum_faults(model: CostModel) -> list[str]:
     prices = [*model.features.values(), *(group.cost for group in model.groups)]
     # Each divided first: their own sum may be more than a number can hold.
-    if math.fsum(price / _MAX_COST_SUM for price in prices) <= 1:
+    if math.fsum(float(price) / _MAX_COST_SUM for price in prices) <= 1:
         return []
     largest = f"the largest is {max(prices):g}"
     return [f"all costs together are more than {_MAX_COST_SUM:g} ({largest}), too much to compute: give them in a larger unit"]
@@ -233,6 +244,11 @@ def _group_faults(model: CostModel) -> list[str]:
             f"group {group.name!r} holds {name!r}, which has no cost of its own: add one (it may be 0)"
             for name in group.features
             if name not in model.features
+        ]
+        faults += [
+            f"group {group.name!r} names {name!r} twice: once is enough"
+            for name, count in Counter(group.features).items()
+            if count > 1
         ]
     return faults
 

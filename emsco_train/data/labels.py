@@ -18,7 +18,7 @@ from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.errors import DataError
 
-__all__ = ["check_label_count", "label_positions", "plain_labels", "unique_labels"]
+__all__ = ["check_label_count", "label_positions", "label_text", "plain_labels", "unique_labels"]
 
 _UNKNOWN_LABEL = -1
 # More labels than this, with fewer rows each than that or more than those at all, are numbers or names, not classes.
@@ -62,6 +62,17 @@ def unique_labels(labels: Sequence[Label], where: str) -> tuple[Label, ...]:
     if len(found) < 2:
         raise DataError(f"{where} has only the label {found[0]!r}: at least two different ones are needed to train")
     return tuple(found)
+
+
+def label_text(label: object) -> str:
+    """Return the text by which options name a label; True and False are the labels 1 and 0, as in the rows.
+
+    Examples
+    --------
+    >>> label_text("spam"), label_text(True), label_text(np.False_)
+    ('spam', '1', '0')
+    """
+    return str(int(label) if isinstance(label, bool | np.bool_) else label)
 
 
 def check_label_count(labels: int, rows: int, where: str) -> None:

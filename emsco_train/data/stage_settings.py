@@ -12,6 +12,7 @@ from emsco_runtime.bundle.summary import pluralize
 from emsco_runtime.decision import Label
 from emsco_runtime.support.arrays import Floats, Ints
 from emsco_train.data.directions import UNDIRECTED, Directions
+from emsco_train.data.labels import label_text
 from emsco_train.errors import DataError, DesignError
 from emsco_train.support.numbers import is_number
 
@@ -228,7 +229,7 @@ def _check_train_weights(sample_weight: Any, target: Ints, labels: tuple[Label, 
 def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
     if not isinstance(class_weight, Mapping):
         raise DesignError(f'class_weight is {class_weight!r}: give a mapping label -> weight, "balanced" or None')
-    given = {str(label): weight for label, weight in class_weight.items()}
+    given = {label_text(label): weight for label, weight in class_weight.items()}
     faults = [f"{name!r} is not a label" for name in given if name not in map(str, labels)]
     faults += [
         f"{weight!r} for label {name!r} is not a number above 0" for name, weight in given.items() if not _is_positive(weight)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from emsco_runtime.decision import Label
+from emsco_train.data.labels import label_text
 from emsco_train.support.numbers import is_number
 from emsco_train.support.validation_errors import raise_faults
 
@@ -58,7 +59,7 @@ def resolve_thresholds(threshold: Threshold, labels: Sequence[Label]) -> tuple[f
     if not isinstance(threshold, Mapping):
         given: dict[str, object] = {str(label): threshold for label in labels}
     else:
-        given = {str(label): number for label, number in threshold.items()}
+        given = {label_text(label): number for label, number in threshold.items()}
     raise_faults("threshold", [*_name_faults(given, labels), *_number_faults(given)])
     return tuple(float(given[str(label)]) for label in labels)  # type: ignore[arg-type]  # checked just above
 

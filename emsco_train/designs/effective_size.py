@@ -23,6 +23,7 @@ __all__ = ["measure_label_sizes", "measure_precision", "standard_error"]
 
 # With hits, or misses, in fewer groups, how much these differ says little about others.
 _FEW_GROUPS = 5
+_LARGE_COST = 1e100
 
 
 def measure_precision(
@@ -111,8 +112,10 @@ def standard_error(counts: Sequence[int], costs: Sequence[float]) -> float:
     if rows < 2:
         return 0.0
     mean = math.fsum(count * cost for count, cost in zip(counts, costs, strict=True)) / rows
-    squares = math.fsum(count * (cost - mean) ** 2 for count, cost in zip(counts, costs, strict=True))
-    return math.sqrt(squares / (rows * (rows - 1)))
+    # The square of a price may be more than a number can hold.
+    scale = max(costs) if max(costs) > _LARGE_COST else 1.0
+    squares = math.fsum(count * ((cost - mean) / scale) ** 2 for count, cost in zip(counts, costs, strict=True))
+    return scale * math.sqrt(squares / (rows * (rows - 1)))
 
 
 def _effective_size(sizes: Floats, hits: Floats, rows: int) -> float:

@@ -70,5 +70,6 @@ def make_label_floors(
             if not is_number(least) or not 0 <= least <= 1:
                 raise DesignError(f"`{name}` of {label!r} is {least!r}: expected a number from 0 to 1")
             if least:
-                floors.append(LabelFloor(figure, label, float(least)))
+                # True and False are the labels 1 and 0.
+                floors.append(LabelFloor(figure, int(label) if isinstance(label, bool) else label, float(least)))
     return tuple(floors)

@@ -212,10 +212,24 @@ def _name_vector_columns(columns: Columns, raw_table: _RawTable) -> Columns:
     """Return the columns with each vector, where it is named, replaced by those that hold its numbers (`name[0]`, ...)."""
     others = (columns.label, columns.group, columns.time, columns.weight)
     vectors = find_vectors([name for name in raw_table.columns if name not in others])
+    _check_vectors(columns, raw_table, vectors)
     drop = tuple(part for name in columns.drop for part in vectors.get(name, [name]))
     kinds: dict[str, Kind] = {name: kind for name, kind in (columns.kinds or {}).items() if name not in vectors}
     kinds |= {part: "numeric" for parts in vectors.values() for part in parts}
     return replace(columns, drop=drop, kinds=kinds)
+
+
+def _check_vectors(columns: Columns, raw_table: _RawTable, vectors: Mapping[str, list[str]]) -> None:
+    """Raise if a vector has the name of another column, or the user says what kind one of its numbers is."""
+    no_features = columns.non_feature_columns()
+    for name, parts in find_vectors([column for column in raw_table.columns if column not in no_features]).items():
+        if name in raw_table.columns:
+            detail = f"the columns {parts[0]!r} to {parts[-1]!r} are a vector {name!r}, and there is another column of that name"
+            raise DataError(f"{raw_table.path}: {detail}, which would be taken for it in production. Rename one of them")
+    for name, parts in vectors.items():
+        if part := next((part for part in parts if part in (columns.kinds or {})), None):
+            detail = f"one of the numbers of the vector {name!r}, which have no kind of their own"
+            raise DesignError(f"`kinds` names {part!r}, which is {detail}. Rename the column if it is no part of it")
 
 
 def _check_columns(raw_table: _RawTable, first: _RawTable, columns: Columns) -> None:

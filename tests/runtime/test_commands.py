@@ -695,6 +695,17 @@ def test_a_background_job_can_be_terminated(capsys: pytest.CaptureFixture[str]) 
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+def test_a_program_that_handles_sigterm_itself() -> None:
+    """What it does then is its own affair: a command that it runs changes nothing."""
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        assert run_command("emsco-test", lambda: signal.raise_signal(signal.SIGTERM)) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
+
+
 @pytest.mark.uncounted
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_can_be_interrupted(bundle: Path, tmp_path: Path, number: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -78,6 +79,8 @@ def test_one_face_for_all_methods(method: Any) -> None:
     assert [answer is not None for answer in bill.answers] == bill.accepted.tolist()
     sets = [[name for name, taken in zip(NAMES, f"{number:04b}", strict=True) if taken == "1"] for number in range(16)]
     assert set(bill.cost.tolist()) <= {COSTS.meter().cost(names) for names in sets}
+    again = pickle.loads(pickle.dumps(model)).decide({name: column[:50] for name, column in columns.items()})
+    assert again.answers == bill.answers
     counts = bill.count(np.array([("ham", "spam").index(label) for label in y[:50]]))
     assert counts.right == sum(answer == truth for answer, truth in zip(bill.answers, y[:50].tolist(), strict=True))
     assert counts.accuracy > 0.6 or counts.accepted == 0

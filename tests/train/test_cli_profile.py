@@ -233,6 +233,8 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
         (("post:acquirers", "--items", "none.jsonl"), "none.jsonl: No such file"),
         (("post:acquirers", "--items", "post.py"), "post.py, line 2: not JSON"),
         (("post:acquirers", "--items", "bad.jsonl"), "bad.jsonl, line 1: not JSON"),
+        (("post:acquirers", "--items", "deep.json"), "deep.json: not JSON: maximum recursion depth"),
+        (("post:acquirers", "--items", "deep.jsonl"), "deep.jsonl, line 1: not JSON: maximum recursion depth"),
         (("post:acquirers", "--items", "post:texts", "--make", "post:number"), "no item can be made from sample 0"),
         (("post:broken", "--items", "post:mails"), "(never) failed on every item; the first time: AttributeError"),
         (("post:acquirers", "--items", "post:mails", "--group", "w=size,most"), "'w' holds 'most', which no acquirer returns"),
@@ -241,6 +243,8 @@ def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], words: tupl
 def test_what_cannot_be_done(folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     """Status 1, one line that says what and where, and no file."""
     (folder / "bad.jsonl").write_bytes(b'"\xff"\n')
+    for name in ("deep.json", "deep.jsonl"):
+        (folder / name).write_text("[" * 100_000)
     (folder / "one.json").write_text('"a"')
     (folder / "lines.json").write_text('"a"\n"b"\n')
     assert message in error_line(1, capsys, *words, "--out", "costs.toml")

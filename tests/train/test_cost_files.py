@@ -78,7 +78,7 @@ def cost_models(draw: st.DrawFn) -> CostModel:
     features[next(iter(features))] = 1.25
     groups = draw(st.dictionaries(NAMES, COSTS, max_size=3))
     members = {group: tuple(name for name in features if draw(st.booleans())) for group in groups}
-    unit = draw(NAMES.filter(bool))
+    unit = draw(NAMES.filter(lambda name: bool(name) and not any(one < " " or one == "\x7f" for one in name)))
     return CostModel(features, tuple(CostGroup(group, cost, members[group]) for group, cost in groups.items()), unit)
 
 
@@ -142,7 +142,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("c.json", "[" * 100_000, "is nested too deeply"),
         ("c.toml", "a = 1", "'a' is unknown here: known are unit, features, groups; there are no [features]"),
         ("c.toml", "unit = 3\n[features]\na = 1", "unit is 3: expected text"),
-        ("c.toml", 'unit = ""\n[features]\na = 1', "unit is empty"),
+        ("c.toml", 'unit = ""\n[features]\na = 1', "unit is '': name what the costs count"),
         ("c.toml", "features = 3", "'features' is 3: expected a table"),
         ("c.toml", "groups = []\n[features]\na = 1", "'groups' is []: expected a table"),
         ("c.toml", "[features]\nsize.mean = 1", "features.size is a table: expected a number, or a table with cost"),

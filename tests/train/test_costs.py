@@ -88,9 +88,25 @@ def test_all_zero_is_refused_unless_a_group_costs() -> None:
 
 
 def test_unit_must_be_named() -> None:
-    """An empty unit would leave costs without a meaning."""
-    with pytest.raises(DesignError, match="unit is empty"):
-        CostModel.from_mapping({"a": 1}, unit="")
+    """An empty unit would leave costs without a meaning; one that no bundle can hold is known before the search."""
+    for unit in ("", 3):
+        with pytest.raises(DesignError, match=r"unit is .*: name what the costs count, such as 'EUR'"):
+            CostModel.from_mapping({"a": 1}, unit=unit)  # type: ignore[arg-type]
+    for unit in ("a\nb", "x" * 257):
+        with pytest.raises(DesignError, match=r"unit is .*: expected at most 256 characters without control"):
+            CostModel.from_mapping({"a": 1}, unit=unit)
+
+
+def test_a_group_names_each_feature_once() -> None:
+    """As in a costs file, which could otherwise not be read back."""
+    with pytest.raises(DesignError, match="group 'g' names 'a' twice: once is enough"):
+        CostModel.from_mapping({"a": 1, "b": 2}, groups=[CostGroup("g", 1, ("a", "a"))])
+
+
+@pytest.mark.filterwarnings("error")
+def test_prices_of_numpys_narrow_types() -> None:
+    """They are added up as Python's numbers, whose range is larger."""
+    assert CostModel.of(np.array([1, 5], dtype=np.float32), ["a", "b"]).features == {"a": 1.0, "b": 5.0}
 
 
 def test_check_lists_missing_and_unknown() -> None:

@@ -29,6 +29,7 @@ from emsco_train.data.splits import Shares
 from emsco_train.errors import (
     CertificationError,
     CertifyUseWarning,
+    ConfidenceWarning,
     DataError,
     DesignError,
     FewGroupsWarning,
@@ -803,3 +804,22 @@ def test_options_and_weights_that_cannot_be_meant(cancer: tuple[pd.DataFrame, np
     weights[3] = 1e30
     with pytest.raises(DataError, match=r"`sample_weight`, row 3: all other rows together count for nothing beside 1e\+30"):
         EmscoClassifier().fit(X, y, sample_weight=weights)
+
+
+def test_options_name_boolean_labels_as_the_rows_do(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """True and False are 1 and 0 among the labels, and in thresholds, class weights and floors."""
+    X, y = cancer
+    model = EmscoClassifier(threshold={True: 0.8, False: 0.7}, max_stages=2, population=10, generations=2, random_state=0)
+    model.fit(X[NAMES[:3]], np.asarray(y == y[0]))
+    assert model.problem_.thresholds == (0.7, 0.8)
+    by_label = model.front_.select(min_recall={1: 0.5})
+    assert model.front_.select(min_recall={True: 0.5}).id == by_label.id
+    with pytest.warns(ConfidenceWarning):
+        model.set_params(class_weight={True: 2, False: 1}).fit(X[NAMES[:3]], np.asarray(y == y[0]))
+
+
+def test_prices_whose_squares_no_number_holds(cancer: tuple[pd.DataFrame, np.ndarray]) -> None:
+    """Bounds on the mean cost are computed all the same."""
+    X, y = cancer
+    model = EmscoClassifier(costs=[1, 1e200], max_stages=2, population=10, generations=2, random_state=0).fit(X[NAMES[:2]], y)
+    assert 0 < model.cost(X[NAMES[:2]]) <= 1e200

@@ -18,6 +18,7 @@ from emsco_runtime import Cascade
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.cli.run import main as run_rows
 from emsco_train import CostGroup, CostModel, EmscoClassifier, FeatureOptions, Problem, export_design
+from emsco_train.cli.train import main as train_command
 from emsco_train.data.encoder import BlockEncoder
 from emsco_train.data.features import infer_features
 from emsco_train.data.fit_memory import check_fit_memory
@@ -390,3 +391,35 @@ def test_a_file_without_the_numbers_of_a_vector(tmp_path: Path, capsys: pytest.C
     rows = write_rows(tmp_path / "rows.csv", ["a", "words[0]"], [[1, 2]])
     assert run_rows([str(tmp_path / "b"), str(rows), "--out", str(tmp_path / "out.csv")]) != 0
     assert "columns are missing: words[1], words[2], words[3]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("bare", "options"), [("e", ("--drop", "e")), ("label", ())])
+def test_a_vector_that_is_called_as_another_column_is_refused(
+    bare: str, options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text beside its embedding, left out here: production would take it for the vector."""
+    header = ",".join(dict.fromkeys([bare, f"{bare}[0]", f"{bare}[1]", "a", "label"]))
+    width = header.count(",")
+    rows = "".join(f"{row % 2}{f',{row}' * width}\n" for row in range(60))
+    (tmp_path / "t.csv").write_text(f"{header}\n{rows}")
+    assert train_command(["--data", str(tmp_path / "t.csv"), "--label", "label", "--threshold", "0.8", "--check", *options]) == 1
+    expected = f"the columns '{bare}[0]' to '{bare}[1]' are a vector '{bare}', and there is another column of that name"
+    assert expected in capsys.readouterr().err
+
+
+def test_a_number_of_a_vector_has_no_kind_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was ignored."""
+    (tmp_path / "t.csv").write_text("e[0],e[1],a,label\n" + "".join(f"{row},1,2,{row % 2}\n" for row in range(60)))
+    options = [
+        "--data",
+        str(tmp_path / "t.csv"),
+        "--label",
+        "label",
+        "--threshold",
+        "0.8",
+        "--check",
+        "--kind",
+        "e[0]=categorical",
+    ]
+    assert train_command(options) == 1
+    assert "--kind names 'e[0]', which is one of the numbers of the vector 'e'" in capsys.readouterr().err
