@@ -6,6 +6,7 @@ import array
 import asyncio
 import math
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -283,6 +284,32 @@ def test_an_acquirer_may_fill_the_same_vector_for_every_item(shared: Any) -> Non
         cascade = Cascade(two_stages(), acquirers)
         assert [one.label for one in cascade.decide_many([*items, *items])] == 2 * expected
         assert [cascade.decide(item).label for item in (*items, *items)] == 2 * expected
+
+
+@pytest.mark.parametrize("form", [dict, list, tuple, MappingProxyType], ids=lambda form: form.__name__)
+def test_an_acquirer_of_several_features_may_fill_the_same_vector(form: Any) -> None:
+    """By name or by position, beside another feature: each item has the numbers that were returned for it."""
+    shared = np.zeros(3)
+
+    def look_up(item: Any) -> Any:
+        # A mapping of another class is not copied: only its author knows how. It has an array of its own.
+        numbers = np.zeros(3) if form is MappingProxyType else shared
+        numbers[:] = item["words"]
+        return form((item["size"], numbers)) if form in (list, tuple) else form({"size": item["size"], "words": numbers})
+
+    async def look_up_async(item: Any) -> Any:
+        return look_up(item)
+
+    items = [{"size": 0.0, "words": (1.0, 2.0, 3.0)}, {"size": 0.0, "words": (-1.0, -2.0, 0.5)}]
+    bundle = make_bundle([["size", "words"]], features=[SIZE, VECTOR], threshold=0.6, seed=3)
+    expected = [Cascade(bundle).decide(item).confidence for item in items]
+    assert abs(expected[0] - expected[1]) > 0.1
+    plain, awaited = Acquirers(), Acquirers()
+    plain.features("size", "words")(look_up)
+    awaited.features("size", "words")(look_up_async)
+    assert [one.confidence for one in Cascade(bundle, plain).decide_many(items)] == pytest.approx(expected)
+    decided = asyncio.run(Cascade(bundle, awaited).decide_many_async(items))
+    assert [one.confidence for one in decided] == pytest.approx(expected)
 
 
 def test_a_batch_acquirer_may_return_a_matrix() -> None:
