@@ -170,11 +170,11 @@ results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in 
 quick-searches:
 	$(PAPER) fronts sweeps hypervolume --quick --folder ../build/results
 	$(PAPER) wishes --quick --runs 1 --folder ../build/results
+	$(PAPER) budgets --quick --folder ../build/results
 
 quick-peers:
 	$(PAPER) comparison --quick --folder ../build/results
 	$(PAPER) alternatives --quick --runs 1 --folder ../build/results
-	$(PAPER) budgets --quick --folder ../build/results
 
 proofs: $(READY) $(WHEEL_READY) coverage  ## the long forms of the tests, their coverage, and all of the runtime's tests on the wheel
 	EMSCO_PROOFS=1 $(BIN)/python -m pytest -m proof

@@ -20,7 +20,7 @@ from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
-from paper.datasets import ALL_DATA, load
+from paper.datasets import ALL_DATA, QUICK_ROWS, load
 from paper.figures import count_test, fit_emsco
 from paper.tasks import Plan, measure_missing
 
@@ -30,7 +30,6 @@ TRADE_OFFS = (10.0, 100.0)
 STATIC_SHARES = (0.1, 0.25, 0.5)
 SETTINGS = Settings(population=100, generations=40)
 QUICK_SETTINGS = Settings(population=50, generations=12)
-QUICK_ROWS = 2_000
 # How much more than the cheapest design the surest may cost, as in every choice by two floors.
 SLACK = 0.1
 FRONTS = Path(__file__).resolve().parents[2] / "build" / "paper-fronts"

@@ -26,7 +26,7 @@ from emsco_train.data.stage_settings import StageKind, Upgrade
 from emsco_train.designs.counts import Counts
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.sweep import search_thresholds
-from paper.datasets import PAPER_DATA, load
+from paper.datasets import PAPER_DATA, QUICK_ROWS, load
 from paper.figures import count_test, fit_emsco
 from paper.tasks import Plan, measure_missing
 
@@ -34,7 +34,6 @@ from paper.tasks import Plan, measure_missing
 PAPER_METHODS = ("EMSCO", "EMSCO, ours", "EMSCO, curved", "EMSCO, upgraded", "Greedy Miser", "CSTC", "CaCT LASSO", "CO-T")
 TODAY_METHODS = ("LightGBM", "HistGradientBoosting", "LightGBM CEGB", "two-stage", "greedy order", "static, a quarter")
 QUICK_SETTINGS = {"synthetic50": {"population": 60, "generations": 15}, "synthetic15": {"population": 60, "generations": 25}}
-QUICK_ROWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """(d) EMSCO as this project is used by default, beside LightGBM and CEGB fitted on the same rows.
 
-Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds), with curved stages upgraded to boosted ones and a
-ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of all features: the
-design that covers most is taken, by bounds at the default level. Another wish is to match all features at once: the cheapest
-design that decides differently from one stage of all features, at some threshold, in at most a quarter or a tenth as many rows
-as that one gets wrong where it answers all; and that one itself if none does. The peers are fitted on the whole
-pool, and measured at every threshold. Nothing is tuned on the peers' results: the wishes were written down before.
+Three quarters of the rows are one pool. EMSCO cross-fits on it (five folds; two in the quick form), with curved stages upgraded
+to boosted ones and a ladder of thresholds. A wish is a floor for the accuracy and a cap for the cost, as a share of the cost of
+all features: the design that covers most is taken, by bounds at the default level. Another wish is to match all features at
+once: the cheapest design that decides differently from one stage of all features, at some threshold, in at most a quarter or a
+tenth as many rows as that one gets wrong where it answers all; and that one itself if none does. The peers are fitted on the
+whole pool, and measured at every threshold. Nothing is tuned on the peers' results: the wishes were written down before.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from emsco_train.export.matching_choice import evaluate_all_features, find_match
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
-from paper.alternatives import QUICK_ROWS, QUICK_SETTINGS, SETTINGS, TRADE_OFFS
-from paper.datasets import ALL_DATA, load
+from paper.alternatives import QUICK_SETTINGS, SETTINGS, TRADE_OFFS
+from paper.datasets import ALL_DATA, QUICK_ROWS, load
 from paper.figures import count_test, fit_emsco
 from paper.tasks import Plan, measure_missing
 
 OWN = "EMSCO"
 MATCHING = "EMSCO, matching"
 FOLDS = 5
+QUICK_FOLDS = 2
 FLOORS = {
     "pima": (0.74, 0.78, 0.82),
     "credit": (0.88, 0.9, 0.92, 0.94),
@@ -83,10 +84,9 @@ def measure(plan: Plan) -> None:
 
 def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[WishRow]:
     """Measure one division."""
-    straight, curved = (
-        load(data).problem(run, stages=stages, max_rows=QUICK_ROWS if is_quick else None, folds=FOLDS)
-        for stages in ("straight", "curved")
-    )
+    max_rows, folds = (QUICK_ROWS, QUICK_FOLDS) if is_quick else (None, FOLDS)
+    found = load(data)
+    straight, curved = (found.problem(run, stages=stages, max_rows=max_rows, folds=folds) for stages in ("straight", "curved"))
     yield from measure_peers(straight, data, run)
     settings, thresholds = (QUICK_SETTINGS, QUICK_MATCH_THRESHOLDS) if is_quick else (SETTINGS, MATCH_THRESHOLDS)
     yield from measure_own(curved, data, run, settings, thresholds)
