@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import emsco_runtime
-from emsco_runtime import Acquirers, Bundle, Cascade
+from emsco_runtime import Acquirers, Bundle, Cascade, CircuitBreaker
 from emsco_runtime.manifest import Feature
 from emsco_runtime.testing import make_bundle
 from emsco_train import export_design
@@ -52,6 +52,7 @@ def main() -> None:
             whole_tables(table),
             *start_up(folder + "/table"),
             many_features(),
+            one_guarded(),
             *wide_acquirers(),
             *vectors(),
         ]
@@ -248,6 +249,23 @@ def many_features() -> Measurement:
     return Measurement(
         "decide, exit at stage 1, 500 features", micro["500"], "20 features", micro["20"], "us/item", ratio, "<= 1.2"
     )
+
+
+def one_guarded() -> Measurement:
+    """Decide items of twenty acquirers, of which one has a breaker: the others must not pay for it."""
+    names = [f"f{index}" for index in range(20)]
+    bundle = make_bundle([names], threshold=0.6)
+    works = {}
+    for name, breaker in (("guarded", CircuitBreaker()), ("plain", None)):
+        acquirers = Acquirers()
+        for place, feature in enumerate(names):
+            acquirers.feature(feature, breaker=None if place else breaker)(lambda _: 0.5)
+        cascade = Cascade(bundle, acquirers)
+        works[name] = lambda cascade=cascade: [cascade.decide(None) for _ in range(500)]
+    least = time_in_turns(works, rounds=15)
+    micro = {name: seconds / 500 * 1e6 for name, seconds in least.items()}
+    ratio = least["guarded"] / least["plain"]
+    return Measurement("decide, 20 acquirers, one guarded", micro["guarded"], "none", micro["plain"], "us/item", ratio, "<= 2")
 
 
 def vectors() -> list[Measurement]:

@@ -248,6 +248,30 @@ def test_an_open_breaker_leaves_the_source_alone(way: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
+@pytest.mark.parametrize("result", [ValueError("down"), "coroutine"], ids=["raises", "coroutine"])
+def test_one_breaker_changes_nothing_for_acquirers_without(way: str, result: Any) -> None:
+    """Beside an acquirer with a breaker, one without fails as it does where none has one: the same error, bill and calls."""
+
+    async def look_up_later() -> float:
+        return 0.1
+
+    def look_up(_: Any) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return look_up_later()
+
+    decisions = []
+    for breaker in (None, CircuitBreaker()):
+        acquirers = RecordingAcquirers("size", on_failure="reject")
+        acquirers.feature("links", on_failure="reject")(look_up)
+        acquirers.feature("reputation", breaker=breaker)(lambda item: item["reputation"])
+        decision = decide(Cascade(sample_bundle(), acquirers), way, UNCLEAR)
+        decisions.append((decision.reason, decision.errors, decision.cost, acquirers.asked))
+    assert decisions[0] == decisions[1]
+    assert decisions[0][1][0].kind == ("exception" if isinstance(result, Exception) else "wrong_type")
+
+
+@pytest.mark.parametrize("way", ["decide", "many", "async", "many_async"])
 def test_a_value_that_is_not_allowed_is_an_answer(way: str) -> None:
     """A source that answers None is alive: the feature fails, the breaker does not count it."""
     breaker = CircuitBreaker(failures=1)
