@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from emsco_runtime.bundle.bundle_checks import check_models, parse_manifest
@@ -56,7 +56,7 @@ class Bundle:
     """
 
     manifest: Manifest
-    models: tuple[bytes, ...]
+    models: tuple[bytes, ...] = field(repr=False)  # megabytes, where stages are trees
     path: str
 
 

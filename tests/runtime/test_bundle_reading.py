@@ -84,6 +84,12 @@ def test_read_back(folder: Path) -> None:
     assert read_bundle(str(folder)) == found
 
 
+def test_a_bundle_is_shown_without_the_bytes_of_its_models() -> None:
+    """What a notebook shows of a bundle, or of an export, is its manifest: the models of trees have megabytes."""
+    assert "b'" not in repr(SAMPLE)
+    assert repr(SAMPLE.manifest) in repr(SAMPLE)
+
+
 def test_no_folder(tmp_path: Path) -> None:
     """A path that does not exist is reported as such."""
     error = load_error(tmp_path / "nowhere")
