@@ -9,10 +9,14 @@ import random
 import tempfile
 
 from emsco_runtime import Acquirers, Cascade
-from emsco_train import CostModel, export_design
+from emsco_train import CostGroup, CostModel, export_design
 
 URGENT_WORDS = ("down", "urgent", "cannot", "broken", "asap")
-COSTS = CostModel.from_mapping({"words": 0.01, "urgent_words": 0.01, "open_tickets": 20.0, "plan": 20.0}, unit="ms")
+# One lookup gives both, so they are a group: its cost counts once per ticket.
+LOOKUP = CostGroup("lookup", 20.0, ("open_tickets", "plan"))
+COSTS = CostModel.from_mapping(
+    {"words": 0.01, "urgent_words": 0.01, "open_tickets": 0.0, "plan": 0.0}, groups=[LOOKUP], unit="ms"
+)
 
 Ticket = dict[str, object]
 
