@@ -1,6 +1,6 @@
 """emsco's runtime: decide items with a bundle, acquiring features lazily, stage by stage.
 
-``docs/ARCHITECTURE.md`` shows the rooms, from the top down.
+``docs/ARCHITECTURE.md`` describes the subpackages, from the top down.
 
 What needs an extra is imported from its module: `emsco_runtime.metrics.Metrics` and `SourceGauges`,
 `emsco_runtime.drift_metrics.DriftGauges` (extra ``metrics``), `emsco_runtime.tracing.DecisionTracer` (extra ``otel``).

@@ -213,7 +213,8 @@ class Cascade(Decider):
         AcquisitionError
             If a feature cannot be obtained and its policy is "raise".
         InputError
-            If the key is not a string, the budget is negative or NaN, or a known value is not one.
+            If the key is not a string, the budget is negative or NaN, or a value in `known` is not allowed or
+            names a feature that neither bundle nor acquirers have.
         ClosedError
             If the cascade was closed.
         """

@@ -41,7 +41,19 @@ FailureKind: TypeAlias = Literal[
 
 
 class Failure(NamedTuple):
-    """One feature that could not be obtained."""
+    """One feature that could not be obtained.
+
+    Parameters
+    ----------
+    feature
+        Its name.
+    stage
+        The stage that needed it, counted from 1.
+    kind
+        What happened, in one word: one of `FailureKind`; docs/operating.md says what each one does.
+    message
+        What was wrong, for people. It may quote a value of the item.
+    """
 
     feature: str
     stage: int

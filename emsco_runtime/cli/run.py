@@ -58,7 +58,9 @@ def _build_parser() -> argparse.ArgumentParser:
         metavar="ROWS",
         help="the rows: a CSV file with a header, a Parquet file, or a folder of Parquet files; one row per item",
     )
-    parser.add_argument("--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each")
+    parser.add_argument(
+        "--out", required=True, metavar="DECISIONS.csv", help="where the decisions go, one row each; replaced if it exists"
+    )
     parser.add_argument("--label", default=None, metavar="COL", help="column of the true label (default: label, if there is one)")
     parser.add_argument(
         "--missing",

@@ -117,6 +117,10 @@ class Problem:
         How the validation rows are scored: by models of the train rows, or fold by fold; in the order of the validation rows.
     test, certify
         Rows that the search does not use, or None.
+    upgrade
+        "boosted" for a copy made by `upgraded`, whose stages are boosted trees; else None.
+    may_repeat
+        Whether equal rows in different splits are no fault: rows were divided by groups or by time.
 
     Examples
     --------

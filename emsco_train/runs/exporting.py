@@ -82,7 +82,7 @@ def export_run(
     sure
         They must hold by one-sided bounds at this level; None: by the figures as they are. See `Front.select`.
     design
-        An id of the front, or "fittest", instead of other criteria.
+        An id of the front or the beginning of one, "knee" or "fittest", instead of other criteria.
     match_everything
         Take the cheapest design that decides at most this share of the answered items differently from one stage of all features,
         by an upper bound at the level `sure`. Instead of other criteria.

@@ -134,8 +134,8 @@ class Settings:
     seeded
         Begin with designs along greedy paths of gain per cost (ours), in addition to random ones.
     recombine
-        End with the best designs that can be made of the feature sets of the last generation (ours): chains of nested sets,
-        without a new fit.
+        End with the best designs that can be made of the feature sets that were met, of very many the newest (ours): chains of
+        nested sets, without a new fit.
     keep_all
         Every design acquires all features in the end, as the paper has it; otherwise (ours) features may be left out.
     units

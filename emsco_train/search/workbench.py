@@ -44,6 +44,8 @@ class Workbench(DesignBench):
         Threads for the fits; results do not depend on their number.
     max_bytes
         Most memory for the cache of feature sets.
+    min_sets
+        Feature sets that there is room for from the start; more than `max_bytes` hold are refused.
     fitters
         Those of the problem, to share its fits; None: its own.
     """
