@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
+from emsco_runtime.manifest import Certificate
 from emsco_train.runs.preparation import prepare
 from emsco_train.runs.request import TrainRequest
 from emsco_train.runs.source import Columns
@@ -28,6 +29,7 @@ from emsco_train.search.settings import Settings
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "examples").rglob("*.md"))]
 RUNS = ROOT / "docs" / "runs.md"
 # Keys that are names of the user's or of libraries: any word may stand there.
 FREE = ("versions", "files", "rows", "designs")
@@ -52,7 +54,7 @@ def links(page: Path) -> Iterator[tuple[Path, str]]:
             yield (page.parent / name).resolve() if name else page, heading
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file of the repository, and a heading that is there."""
     dead = [
@@ -61,6 +63,21 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (heading and heading not in anchors(target))
     ]
     assert dead == []
+
+
+def test_every_field_of_a_certificate_is_explained() -> None:
+    """Who reads docs/bundle.md finds all that a certificate may hold, what was added later included."""
+    assert set(Certificate.model_fields) <= table_names((ROOT / "docs" / "bundle.md").read_text(encoding="utf-8"))
+
+
+def test_every_dependency_is_justified() -> None:
+    """Each package that pyproject.toml names is in the table of docs/ARCHITECTURE.md."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    named = {re.split(r"[\[<>=]", line)[0] for lines in (project["dependencies"], *extras) for line in lines}
+    table = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Dependencies\n")[2]
+    justified = {name for cell in re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE) for name in cell.split(", ")}
+    assert {name.removesuffix("-cpu") for name in named} - {"emsco"} <= justified
 
 
 def test_the_index_names_every_page() -> None:
