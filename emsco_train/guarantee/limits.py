@@ -90,9 +90,9 @@ class ShareLimit:
     def describe(self) -> str:
         """Return what is asked for, in words."""
         if self.kind == "coverage":
-            return f"a coverage of at least {percent_at_least(1.0 - self.most)}"
+            return f"a coverage of at least {percent_at_least(_complement(self.most))}"
         if self.kind == "recall":
-            return f"a recall of {self.label!r} of at least {percent_at_least(1.0 - self.most)}"
+            return f"a recall of {self.label!r} of at least {percent_at_least(_complement(self.most))}"
         among = f" among items accepted as {self.label!r}" if self.kind == "label" else ""
         return f"an error of at most {percent_at_most(self.most)}{among}"
 
@@ -121,12 +121,10 @@ class ShareLimit:
     def rows_text(self, confidence: float) -> str:
         """Return a text that says how many of its rows it takes."""
         needed, half = self.rows_needed(confidence), self.most / 2
-        if self.kind == "coverage":
-            return f"about {pluralize(needed, 'certify row')} if the true coverage is {percent_at_least(1.0 - half)}"
-        if self.kind == "recall":
-            return (
-                f"about {pluralize(needed, 'certify row')} of {self.label!r} if the true recall is {percent_at_least(1.0 - half)}"
-            )
+        if self.kind in ("coverage", "recall"):
+            of = f" of {self.label!r}" if self.kind == "recall" else ""
+            true = percent_at_least(_complement(half))
+            return f"about {pluralize(needed, 'certify row')}{of} if the true {self.kind} is {true}"
         rows = f"{needed:,} rows accepted as {self.label!r}" if self.kind == "label" else pluralize(needed, "accepted row")
         return f"about {rows} if the true error is half as large ({percent_at_most(half)})"
 
@@ -184,6 +182,11 @@ class CostLimit:
 
 
 Limit: TypeAlias = ShareLimit | CostLimit
+
+
+def _complement(share: float) -> float:
+    # Without what is lost in the last bits: 1 - 0.8 is below 0.2, and would be shown as 19.9 %.
+    return round(1.0 - share, 12)
 
 
 def betting_width(confidence: float) -> float:

@@ -96,6 +96,15 @@ def test_limits_of_a_promise() -> None:
     assert not Promise(confidence=0.9).is_asked
 
 
+@pytest.mark.parametrize("percent", range(1, 100))
+def test_a_floor_is_described_as_it_was_asked_for(percent: int) -> None:
+    """A coverage of 0.2 is called 20 % in messages, and not 19.9 %, although 1 - (1 - 0.2) is below 0.2; so is a recall."""
+    share = percent / 100
+    _, recall, coverage = Promise(max_error=0.03, min_recall={"spam": share}, min_coverage=share).limits()
+    assert coverage.describe() == f"a coverage of at least {percent} %"
+    assert recall.describe() == f"a recall of 'spam' of at least {percent} %"
+
+
 def test_labels_are_those_of_the_data() -> None:
     """A command gives labels as text; a name that is no label is an error that lists them."""
     assert Promise(max_error_of={"1": 0.1}).with_labels((0, 1)).max_error_of == {1: 0.1}
