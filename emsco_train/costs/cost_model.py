@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from emsco_runtime.bundle.meter import Meter
-from emsco_runtime.support.formatting import shorten
+from emsco_runtime.support.formatting import pluralize, shorten
 from emsco_train.costs.cost_group import CostGroup
 from emsco_train.costs.costs_file import CostComments, format_costs, read_costs
 from emsco_train.costs.derived import pay_through_sources
@@ -28,6 +28,8 @@ __all__ = ["CostGroup", "CostModel", "Costs"]
 # Costs are summed over all features, and then over up to 67 million rows: both sums must be finite numbers.
 _MAX_COST_SUM = 1e300
 _LONGEST_UNIT = 256  # as in a bundle
+# Names of each kind in an error: with the costs of another table, all of them are wrong.
+_MAX_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class CostModel:
         return tuple(group.name for group in self.groups if name in group.features)
 
     def check(self, known: Iterable[str], needed: Iterable[str]) -> None:
-        """Raise one error that lists every price that is missing or belongs to no feature.
+        """Raise one error that lists the prices that are missing and those that belong to no feature, the first of many.
 
         Parameters
         ----------
@@ -183,12 +185,19 @@ class CostModel:
             The names that must have a price.
         """
         columns = list(known)
-        faults = [f"no cost for feature {name!r}: add it, or leave it out" for name in needed if name not in self.features]
+        missing = [name for name in needed if name not in self.features]
+        names = set(columns)
+        strangers = [name for name in self.features if name not in names]
+        faults = [f"no cost for feature {name!r}: add it, or leave it out" for name in missing[:_MAX_SHOWN]]
+        if len(missing) > _MAX_SHOWN:
+            faults.append(f"no cost for {pluralize(len(missing) - _MAX_SHOWN, 'more feature')}")
         faults += [
-            f"a cost for {name!r}, which is not a feature: remove it, or correct its name (features: {_join_names(columns)})"
-            for name in self.features
-            if name not in columns
+            f"a cost for {name!r}, which is not a feature: remove it, or correct its name" for name in strangers[:_MAX_SHOWN]
         ]
+        if len(strangers) > _MAX_SHOWN:
+            faults.append(f"{pluralize(len(strangers) - _MAX_SHOWN, 'more cost')} of what is not a feature")
+        if strangers:
+            faults[-1] += f" (features: {_join_names(columns)})"
         raise_faults("costs", faults)
 
 

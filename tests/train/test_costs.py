@@ -119,6 +119,21 @@ def test_check_lists_missing_and_unknown() -> None:
     CostModel.from_mapping({"a": 1}).check(["a", "b"], ["a"])
 
 
+def test_the_costs_of_another_table_are_an_error_of_readable_length() -> None:
+    """Where hundreds of names are wrong, the first of them are named and the others counted, and the features are listed once."""
+    costs = CostModel.from_mapping({f"column {place}": 1.0 for place in range(300)})
+    names = [f"x{place}" for place in range(300)]
+    with pytest.raises(DesignError) as caught:
+        costs.check(names, names)
+    message = str(caught.value)
+    assert "no cost for feature 'x0': add it" in message
+    assert "no cost for 290 more features" in message
+    assert "a cost for 'column 0', which is not a feature" in message
+    assert "290 more costs of what is not a feature (features: x0, x1, " in message
+    assert message.count("(features: ") == 1
+    assert len(message) < 2000
+
+
 @pytest.mark.parametrize("costs", ["costs.toml", Path("costs.toml"), "ab"])
 def test_a_file_in_place_of_costs(costs: Any) -> None:
     """A path is no sequence of prices, even one with as many letters as features: the message says how a file is read."""
