@@ -83,9 +83,11 @@ def drop_useless_columns(source: Source, findings: Sequence[Finding]) -> Source:
     if dropped and len(left) < 2:
         shown = "; ".join(f"{one.column!r} ({one.what})" for one in dropped[:3])
         more = f" and {pluralize(len(dropped) - 3, 'other')}" if len(dropped) > 3 else ""
+        # What helps one column is not what helps another: a date is no category, and 1,5 is to be written as 1.5.
+        remedies = [f"or, for {str(one.column)!r}, {one.remedy}" for one in dropped if one.remedy]
         raise DataError(
-            f"only {pluralize(len(left), 'column')} would be left to learn from, without {shown}{more}: add columns, or keep one "
-            f"of these with `kinds={{{names[0]!r}: 'categorical'}}`"
+            f"only {pluralize(len(left), 'column')} would be left to learn from, without {shown}{more}: "
+            + ", ".join(["add columns", *remedies[:1]])
         )
     return source.without(names)
 

@@ -501,6 +501,10 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
         csv_text(rows=[[row[0], "", "", "", "", row[5]] for row in mixed_rows(60)]),
         "only 1 column would be left to learn from, without 'rate' (no value in any row); 'flag' (no value in any row)",
     ),
+    "decimal commas": (
+        "size,verdict\n" + "".join(f'"{place},5",{("ham", "spam")[place % 2]}\n' for place in range(60)),
+        "so that each of 60 is a category): add columns, or, for 'size', write plain numbers, with a decimal point",
+    ),
     "nameless column": (
         csv_text(("", *HEADER[1:])),
         "t.csv: a column of the header has no name (the index of a data frame?): name it",
