@@ -71,6 +71,17 @@ def write_bundle(path: str | os.PathLike[str], manifest: Manifest, models: Seque
     ------
     BundleError
         If the bundle is inconsistent, or the folder is not empty or cannot be written. A previous bundle then stays as it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from emsco_runtime import read_bundle
+    >>> from emsco_runtime.testing import sample_bundle
+    >>> sample = sample_bundle()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write_bundle(folder, sample.manifest, sample.models)
+    ...     read_bundle(folder).manifest.id == written.manifest.id
+    True
     """
     folder = Path(path)
     bundle = build_bundle(manifest, models, str(folder))

@@ -22,6 +22,7 @@ from emsco_runtime.engine.plan import Plan, StagePlan
 from emsco_runtime.engine.scorer import Scorer
 from emsco_runtime.errors import AcquisitionError, InputError
 from emsco_runtime.support.arrays import Array, Floats, Ints, Mask, as_column
+from emsco_runtime.support.formatting import pluralize
 from emsco_runtime.support.vector_names import column_names
 
 __all__ = ["ColumnDecisions", "decide_columns"]
@@ -109,9 +110,9 @@ def _check_columns(plan: Plan, columns: Mapping[str, Any]) -> tuple[dict[str, Co
         raise InputError(f"columns: expected a mapping of arrays or a data frame, got {type(columns).__name__}")
     missing = [feature.name for feature in features if not _has_columns(feature, columns)]
     if missing:
-        raise InputError(
-            f"{len(missing)} columns are missing: {', '.join(missing)}. Each feature that a stage acquires needs one"
-        )
+        are = "is" if len(missing) == 1 else "are"
+        listed = f"{pluralize(len(missing), 'column')} {are} missing: {', '.join(missing)}"
+        raise InputError(f"{listed}. Each feature that a stage acquires needs one")
     own = {feature.name: _read_column(feature, columns) for feature in features}
     shapes = {name: column.shape for name, column in own.items() if not isinstance(column, LazyColumn)}
     fit = all(1 <= len(shapes[feature.name]) <= _dimensions(feature) for feature in features if feature.name in shapes)

@@ -37,6 +37,11 @@ def deal_folds(groups: Sequence[Hashable | None], folds: int = 10) -> list[int |
     ------
     DataError
         If there are fewer.
+
+    Examples
+    --------
+    >>> deal_folds(["ann", "bob", "ann", None], folds=3)
+    [2, 1, 2, None]
     """
     if folds < 2:
         raise DataError(f"folds is {folds}: expected at least 2")

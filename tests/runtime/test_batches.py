@@ -198,7 +198,7 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
         BatchDecider(path, compute={"speed": len})
     with pytest.raises(InputError, match="the column 'id', which is to be kept, is missing; the batch has key, size"):
         BatchDecider(path, keep=["id"])(pa.table(ROWS))
-    with pytest.raises(InputError, match="1 columns are missing: size"):
+    with pytest.raises(InputError, match="1 column is missing: size"):
         BatchDecider(path)(pa.table(ROWS).drop_columns(["size"]))
     with pytest.raises(InputError, match="keep: expected a list of columns, got the text 'key'"):
         BatchDecider(path, keep="key")

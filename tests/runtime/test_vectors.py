@@ -329,7 +329,7 @@ def test_a_batch_acquirer_may_return_a_matrix() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"words[0]": [1.0], "words[1]": [1.0]}, "1 columns are missing: words"),
+        ({"words[0]": [1.0], "words[1]": [1.0]}, "1 column is missing: words"),
         ({"words": np.ones((1, 3, 1))}, "expected columns of one dimension"),
         ({"words": np.ones((2, 3))}, "same length"),
         ({"words[0]": [1.0], "words[1]": [1.0, 2.0], "words[2]": [1.0]}, "the columns of 'words' have different lengths"),
