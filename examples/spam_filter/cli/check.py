@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter check",
+        prog="python -m spam_filter check",
         description="Decide messages as the service does, and say which features spoke for spam (above 0) and which for ham, in "
         "nats against common mail.",
     )

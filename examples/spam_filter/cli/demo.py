@@ -14,7 +14,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="spam_filter demo",
+        prog="python -m spam_filter demo",
         description="Make synthetic mail, train a filter on it, start the SMTP service, send it messages, and show their headers "
         "and the cost. Needs no network and no corpus; takes about a minute.",
     )

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter evaluate",
+        prog="python -m spam_filter evaluate",
         description="Decide labelled mail, and count what is right, wrong and unsure. Give mail that the model was not trained "
         "on: figures on its own training mail are too good.",
     )

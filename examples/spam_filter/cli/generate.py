@@ -15,7 +15,7 @@ __all__ = ["main", "write_corpus"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="spam_filter generate",
+        prog="python -m spam_filter generate",
         description="Write synthetic mail, made up from word lists: good enough to try the commands, and for nothing else.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="MAIL", help="a new folder")

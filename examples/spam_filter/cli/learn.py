@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter learn",
+        prog="python -m spam_filter learn",
         description="Copy messages of Maildir folders into a training set: those that the filter called something else, or "
         "nothing. Run it now and then; what is there already stays.",
     )

@@ -173,7 +173,7 @@ def _print_results(found: Sequence[LoadedService]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter load", description="Load the service on this machine, and report its speed."
+        prog="python -m spam_filter load", description="Load the service on this machine, and report its speed."
     )
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="folder of the trained model")

@@ -40,7 +40,8 @@ def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter milter", description="Mark mail inside a mail server's own conversation, by the milter protocol."
+        prog="python -m spam_filter milter",
+        description="Mark mail inside a mail server's own conversation, by the milter protocol.",
     )
     large = "of a larger message the beginning is looked at"
     add_service_options(parser, MilterSettings, listen="mail servers connect here", max_bytes=large)

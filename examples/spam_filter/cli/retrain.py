@@ -47,7 +47,7 @@ def parse_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spam_filter retrain",
+        prog="python -m spam_filter retrain",
         description="Train on all mail given, and replace the model if the new one is certified and, on test mail that the old "
         "one has not seen, neither wrong more often nor worse for ham nor much less decided.",
     )

@@ -40,7 +40,9 @@ def _serve(options: argparse.Namespace, open_model: OpenModel | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="spam_filter serve", description="Accept mail by SMTP, mark it, and hand it on.")
+    parser = argparse.ArgumentParser(
+        prog="python -m spam_filter serve", description="Accept mail by SMTP, mark it, and hand it on."
+    )
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument(
         "--maildir",

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the arguments."""
     parser = argparse.ArgumentParser(
-        prog="spam_filter train",
+        prog="python -m spam_filter train",
         description="Learn from labelled mail: find near-duplicates, split, learn the stores, extract features, measure what "
         "they cost, search for a cascade, certify it, and write a model's folder.",
     )
