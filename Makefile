@@ -162,7 +162,7 @@ results: $(VENV)/.paper  ## docs/results.md: the paper's experiments in full; ne
 	$(PAPER) all
 	$(PAPER) page
 
-results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; a quarter of an hour
+results-quick: $(VENV)/.paper  ## the same with few runs and short searches, in build/results; some ten minutes
 	@mkdir -p build/results
 	@$(MAKE) --no-print-directory --jobs=2 quick-searches quick-peers
 	$(PAPER) page --folder ../build/results --page ../build/results.md
