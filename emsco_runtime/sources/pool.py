@@ -208,8 +208,8 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             try:
                 self._wake_or_start_thread()
             except RuntimeError as error:
-                # The system starts no more threads. The existing ones will do; without any, the call would never run.
-                if not self._threads:
+                # The system starts no more threads. The existing ones will do; without any that counts, the call might never run.
+                if self._active <= 0:
                     self._waiting.remove(call)
                     raise PoolFull(str(error)) from error
         return call
@@ -275,17 +275,25 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             self._abandoned += 1
             self._abandoned_ever += 1
             if self._abandoned >= self._max_abandoned:
-                self._refuse_waiting()
-            # Its slot is free for waiting calls; where the system starts no thread, the existing ones will do.
-            with contextlib.suppress(RuntimeError):
-                self._wake_or_start_thread()
+                self._refuse_waiting(self._make_full_error())
+            self._pass_slot_on()
 
-    def _refuse_waiting(self) -> None:
+    def _pass_slot_on(self) -> None:
+        """Let a waiting call have a slot that became free while its thread is still busy; the caller holds the lock."""
+        try:
+            self._wake_or_start_thread()
+        except RuntimeError as error:
+            # The system starts no thread. Those that count will do; without any, calls would wait for one that hangs, or that
+            # waits for them.
+            if self._active <= 0:
+                self._refuse_waiting(PoolFull(str(error)))
+
+    def _refuse_waiting(self, error: PoolFull) -> None:
         while self._waiting:
             call = self._waiting.popleft()
             # The holder of a call may have cancelled it.
             if call.set_running_or_notify_cancel():
-                call.set_exception(self._make_full_error())
+                call.set_exception(error)
 
     def _make_full_error(self) -> PoolFull:
         return PoolFull(f"{self._abandoned} abandoned calls still run, {self._max_abandoned} are allowed")
@@ -298,9 +306,7 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             call.nested_waits += 1
             if call.nested_waits == 1 and not call.abandoned:
                 self._blocked += 1
-                # As above.
-                with contextlib.suppress(RuntimeError):
-                    self._wake_or_start_thread()
+                self._pass_slot_on()
             return True
 
     def reacquire_slot(self, call: PoolCall) -> None:

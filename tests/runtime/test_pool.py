@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import Acquirers, Cascade, InputError
+from emsco_runtime import Acquirers, Cascade, Decision, InputError
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.sources.pool import AcquirerPool, PoolCall, PoolFull, released_slot
 from emsco_runtime.testing import RecordingAcquirers, make_bundle
@@ -236,9 +236,52 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
     wait_until(lambda: source.entered, "the call begins")
     monkeypatch.setattr(threading.Thread, "start", refuse)
     waiting = pool.submit(len, "abc")
-    pool.abandon(stuck)
     source.release_event.set()
-    assert waiting.result(60) == 3
+    assert (stuck.result(60), waiting.result(60)) == (0.0, 3)
+
+
+def test_abandoned_threads_are_not_waited_for_where_no_other_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread hangs in an abandoned call and the system gives no other: calls that wait, and new ones, are refused."""
+    pool, source = AcquirerPool(1), HangingSource()
+    stuck = pool.submit(source, None)
+    wait_until(lambda: source.entered, "the call begins")
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    waiting = pool.submit(len, "abc")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        pool.abandon(stuck)
+        with pytest.raises(PoolFull, match="can't start new thread"):
+            waiting.result(60)
+        with pytest.raises(PoolFull, match="can't start new thread"):
+            pool.submit(len, "abc")
+    assert waiting.was_refused
+    assert pool.counts == (1, 0, 1, 1)
+    assert pool.submit(len, "abc").result(60) == 3
+    source.release_event.set()
+    wait_until(lambda: not pool.counts.abandoned, "the call ends")
+
+
+def test_a_nested_decision_that_gets_no_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only thread decides inside itself and the system gives no other: its call is refused; it waited for itself for ever."""
+    pool = AcquirerPool(4)
+    inner = Cascade(make_bundle([["size"]]), RecordingAcquirers("size"), pool=pool, on_failure="reject")
+    nested: list[Decision] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def decide_inside(item: Any) -> float:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            nested.append(inner.decide(item, deadline_s=60))
+        return 0.0
+
+    assert pool.submit(decide_inside, {"size": 1.0}).result(90) == 0.0
+    assert [(decision.reason, decision.errors[0].kind) for decision in nested] == [("acquisition_failed", "refused")]
+    assert pool.submit(len, "abc").result(60) == 3
 
 
 def test_a_pickled_pool_begins_anew() -> None:
@@ -526,7 +569,7 @@ def test_a_call_begun_inside_one_that_has_ended_waits_its_turn() -> None:
 
 
 def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system gives no thread while a call waits: what is in the queue is served when that call has ended."""
+    """The system gives no thread while a call waits: what is in the queue is refused, since that call may wait for it."""
     pool = AcquirerPool(1)
 
     def refuse(thread: threading.Thread) -> None:
@@ -541,7 +584,7 @@ def test_a_place_that_no_thread_can_take(monkeypatch: pytest.MonkeyPatch) -> Non
             pass
 
     pool.submit(outer, None).result(60)
-    assert waiting[0].result(60) == 3
+    assert waiting[0].was_refused
 
 
 def test_a_cascade_for_another_bundle_shares_the_threads() -> None:
