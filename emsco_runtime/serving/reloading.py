@@ -291,14 +291,22 @@ class ReloadingCascade(ForkSafe, Decider):
         if read_manifest(path).id != self._current.manifest.id:
             bundle = read_bundle(path, verify=self._settings.verify)
             self._current = self._current.with_bundle(bundle, self._settings.acquirers)
+            if self._closed:
+                # By this thread, meanwhile: an observer that was bound, or a signal handler, has closed the one before.
+                self._current.close()
         self._last_stamp = stamp
 
     def _poll_once(self) -> None:
         """Reload once, from the watching thread: a failure that lasts is not reported every time."""
+        # Does not wait for a reload elsewhere, which does the same, and may itself wait in `close` until this thread has ended.
+        if not self._refresh_lock.acquire(blocking=False):
+            return
         try:
             result = self._refresh()
         except ClosedError:
             return
+        finally:
+            self._refresh_lock.release()
         if result.outcome != "failed" or self._throttle.allows("poll", _REPORT_EVERY_S):
             self._report(result)
 

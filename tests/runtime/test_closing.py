@@ -7,6 +7,7 @@ import gc
 import os
 import pickle
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,17 @@ from typing import Any
 
 import pytest
 
-from emsco_runtime import AcquirerPool, Acquirers, Cascade, ClosedError, Decider, Decision, ReloadingCascade, write_bundle
+from emsco_runtime import (
+    AcquirerPool,
+    Acquirers,
+    Cascade,
+    ClosedError,
+    Decider,
+    Decision,
+    Manifest,
+    ReloadingCascade,
+    write_bundle,
+)
 from emsco_runtime.serving import reloading as reload_module
 from emsco_runtime.sources import pool as pool_module
 from emsco_runtime.testing import make_bundle, sample_bundle
@@ -261,3 +272,50 @@ def test_nothing_is_put_in_service_after_closing(folder: Path, monkeypatch: pyte
     assert cascade.manifest.id == new.manifest.id
     with pytest.raises(ClosedError):
         cascade.decide(ITEM)
+
+
+def test_an_observer_may_close_while_the_watching_thread_looks(folder: Path) -> None:
+    """A reload that was asked for notifies an observer, which closes: the watching thread does not wait for it meanwhile."""
+
+    class Closing:
+        def __call__(self, decision: Decision) -> None: ...
+
+        def on_reload(self, before: Manifest, after: Manifest) -> None:
+            # Long enough for several looks of the watching thread.
+            time.sleep(0.2)
+            cascade.close()
+
+    def reload() -> None:
+        # Written under the lock, so that it is this thread that takes it up.
+        with cascade._refresh_lock:
+            write_bundle(folder, new.manifest, new.models, force=True)
+            cascade.refresh()
+        ended.set()
+
+    ended = threading.Event()
+    cascade = ReloadingCascade(folder, observers=[Closing()], period_s=0.01)
+    new = make_bundle([["size"]])
+    threading.Thread(target=reload, daemon=True).start()
+    assert ended.wait(20)
+    with pytest.raises(ClosedError):
+        cascade.decide(ITEM)
+
+
+def test_what_is_taken_up_while_its_own_thread_closes_is_closed(folder: Path) -> None:
+    """A reload during which its own thread closes, as a signal handler or an observer does, puts nothing in service."""
+
+    class Closing:
+        def __call__(self, decision: Decision) -> None: ...
+
+        def on_bind(self, manifest: Manifest) -> None:
+            if manifest.id == new.manifest.id:
+                cascade.close()
+
+    new = make_bundle([["size"]])
+    cascade = ReloadingCascade(folder, observers=[Closing()])
+    write_bundle(folder, new.manifest, new.models, force=True)
+    cascade.refresh()
+    with pytest.raises(ClosedError):
+        cascade.decide(ITEM)
+    with pytest.raises(ClosedError):
+        cascade.refresh()
