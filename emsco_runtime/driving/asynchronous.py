@@ -82,23 +82,25 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     semaphore = asyncio.Semaphore(limits.concurrency) if len(calls) > limits.concurrency else None
     stage_tasks = _StageTasks(calls, loop.create_future())
     scope = CallScope(limits.deadline)
-    inline: list[int] = []
+    inline = [place for place, call in enumerate(calls) if not _needs_task(call, limits)]
+    reply: Any = stage_tasks.outcomes
     try:
-        for place, call in enumerate(calls):
-            if not _needs_task(call, limits):
-                inline.append(place)
-            elif semaphore is None and call.guard is UNGUARDED and call.is_async:
-                stage_tasks.add(loop.create_task(_call_unguarded(call, item)), place)
-            else:
+        # Before there is a task: one that a loop starts eagerly would call its acquirer at once.
+        if _call_in_loop_thread(stage_tasks, inline, item, limits, scope):
+            for place, call in enumerate(calls):
+                if not _needs_task(call, limits):
+                    continue
+                if semaphore is None and call.guard is UNGUARDED and call.is_async:
+                    stage_tasks.add(loop.create_task(_call_unguarded(call, item)), place)
+                    continue
                 guarded = GuardedCall(call, item)
                 in_turn = semaphore if call.is_async else None
                 made = (
                     _call_guarded(guarded, limits, scope) if in_turn is None else _call_in_turn(guarded, limits, scope, in_turn)
                 )
                 stage_tasks.add(loop.create_task(made), place)
-        reply: Any = stage_tasks.outcomes
-        if _call_in_loop_thread(stage_tasks, inline, item, limits, scope) and stage_tasks.remaining:
-            reply = await _wait_for_outcomes(stage_tasks, loop, limits.deadline)
+            if stage_tasks.remaining:
+                reply = await _wait_for_outcomes(stage_tasks, loop, limits.deadline)
     except BaseException:
         # First: as in `pooled`.
         scope.ended = True

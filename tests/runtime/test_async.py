@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -210,6 +211,34 @@ def test_a_plain_source_that_fails_spares_the_async_ones() -> None:
         cascade = Cascade(make_bundle([["a", "b", "c"]]), sources.acquirers, on_failure="reject", concurrency=concurrency)
         assert run(cascade.decide_async({"a": 0.1, "b": 0.1})).reason == "acquisition_failed"
         assert sources.log == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no loop starts tasks eagerly")
+def test_eager_tasks_begin_after_plain_sources() -> None:
+    """A loop that runs each task as it is made calls async acquirers after the plain ones all the same, or not at all."""
+    calls: list[str] = []
+    acquirers = Acquirers()
+
+    @acquirers.feature("links")
+    async def links(item: Any) -> float:
+        calls.append("links")
+        return 0.0
+
+    @acquirers.feature("reputation")
+    def reputation(item: Any) -> float:
+        calls.append("reputation")
+        return 1.0 / item
+
+    cascade = Cascade(make_bundle([["links", "reputation"]]), acquirers, on_failure="reject")
+
+    async def decide(item: float) -> str:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        return (await cascade.decide_async(item)).reason
+
+    run(decide(1.0))
+    assert calls == ["reputation", "links"]
+    calls.clear()
+    assert (run(decide(0.0)), calls) == ("acquisition_failed", ["reputation"])
 
 
 def test_a_failure_that_falls_back_does_not_cancel_the_others() -> None:
