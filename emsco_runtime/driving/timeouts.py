@@ -15,7 +15,6 @@ from typing import Literal
 
 from emsco_runtime.sources.in_flight import InFlightCall
 from emsco_runtime.sources.pool import PoolCall, released_slot
-from emsco_runtime.support.done_event import make_done_event
 
 __all__ = ["wait_for_call", "wait_for_call_async"]
 
@@ -40,15 +39,18 @@ def wait_for_call(
 
 async def wait_for_call_async(call: PoolCall | InFlightCall, timeout_s: float | None) -> None:
     """Wait until a call has ended; `TimeoutError` if it takes longer than its timeout. A deadline cancels the task."""
-    ended = make_done_event(call)
-    with released_slot():
-        while not call.done():
-            left = _time_left(call, timeout_s, time.perf_counter())
-            if left <= 0:
-                raise TimeoutError
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if left == math.inf else left):
-                    await ended.wait()
+    ended = call.add_event()
+    try:
+        with released_slot():
+            while not call.done():
+                left = _time_left(call, timeout_s, time.perf_counter())
+                if left <= 0:
+                    raise TimeoutError
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if left == math.inf else left):
+                        await ended.wait()
+    finally:
+        call.remove_event(ended)
 
 
 def _time_left(call: PoolCall | InFlightCall, timeout_s: float | None, now: float) -> float:

@@ -14,15 +14,16 @@ import contextlib
 import contextvars
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import InvalidStateError
 from typing import Any
 
+from emsco_runtime.support.done_event import WaitableFuture
 from emsco_runtime.support.fork import ForkSafe
 
 __all__ = ["InFlightCall"]
 
 
-class InFlightCall(Future[Any]):
+class InFlightCall(WaitableFuture):
     """One call, as a future: its result, its exception, or cancelled by its leader. The first end counts.
 
     It ends when the call does, in whatever thread that runs: followers do not wait until the leader reads its outcome.

@@ -22,12 +22,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from emsco_runtime.support.arguments import check_count, check_seconds
-from emsco_runtime.support.done_event import make_done_event
+from emsco_runtime.support.done_event import WaitableFuture
 from emsco_runtime.support.fork import PickledBySettings
 
 __all__ = ["AcquirerPool", "CallScope", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
@@ -64,7 +63,7 @@ class CallScope:
         return self.ended or time.perf_counter() >= self.deadline
 
 
-class PoolCall(Future[Any]):
+class PoolCall(WaitableFuture):
     """One call in a pool, or without a pool: then its caller runs it."""
 
     def __init__(
@@ -244,7 +243,7 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
         if hold_s is not None:
             check_seconds("hold_s", hold_s)
         call = self.submit(function, item)
-        ended = make_done_event(call)
+        ended = call.add_event()
         end = time.perf_counter() + timeout_s
         released = False
         try:

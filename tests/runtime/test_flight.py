@@ -551,3 +551,38 @@ def test_a_call_that_has_ended_is_not_cancelled() -> None:
     assert guarded.finish(lambda: 1.0) == 1.0
     guarded.cancel()
     assert (guarded.outcome, log) == (1.0, ["succeeded"])
+
+
+def test_followers_that_give_up_in_an_event_loop_leave_nothing_behind() -> None:
+    """A call hangs; hundreds wait for it to their deadlines: the call does not keep something of each of them."""
+    source, acquirers, cache = HangingSource(), Acquirers(), WatchedCache()
+    acquirers.feature("a", cache=cache)(source)
+    pool = AcquirerPool(1)
+    cascade = Cascade(BUNDLE, acquirers, on_failure="reject", pool=pool)
+    leader = threading.Thread(target=cascade.decide, args=({},))
+    leader.start()
+    wait_until(lambda: source.entered, "the call begins")
+
+    async def give_up() -> set[str]:
+        decisions = await cascade.decide_many_async([{}] * 200, deadline_s=0.02)
+        return {decision.reason for decision in decisions}
+
+    assert asyncio.run(give_up()) == {"deadline"}
+    flight = cache._flights["one"]
+    assert cache.joined >= 100
+    assert len(flight._events) == 0
+    # That which the cache itself has, and one for all events.
+    assert len(flight._done_callbacks) == 2
+    source.release_event.set()
+    leader.join(60)
+
+
+def test_an_event_of_a_call_that_has_ended_is_set() -> None:
+    """A follower that comes as the call ends does not wait, whether or not others have waited before."""
+
+    async def are_set() -> list[bool]:
+        flight = InFlightCall()
+        flight.set_answer(1.0)
+        return [flight.add_event().is_set() for _ in range(2)]
+
+    assert asyncio.run(are_set()) == [True, True]
