@@ -25,9 +25,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from emsco_runtime.support.arguments import check_count, check_seconds
+from emsco_runtime.errors import InputError
+from emsco_runtime.support.arguments import check_count, check_seconds, is_number
 from emsco_runtime.support.done_event import WaitableFuture
 from emsco_runtime.support.fork import PickledBySettings
+from emsco_runtime.support.formatting import format_value
 
 __all__ = ["AcquirerPool", "CallScope", "PoolCall", "PoolCounts", "PoolFull", "released_slot"]
 
@@ -239,7 +241,12 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             If it takes longer.
         PoolFull
             As `submit`.
+        InputError
+            If a number of seconds is none.
         """
+        # Before it is submitted: it would be made, though its caller gets an error.
+        if not is_number(timeout_s, -math.inf, math.inf):
+            raise InputError(f"timeout_s: expected a number of seconds, got {format_value(timeout_s)}")
         if hold_s is not None:
             check_seconds("hold_s", hold_s)
         call = self.submit(function, item)

@@ -763,3 +763,13 @@ def test_the_time_of_a_slot_is_above_0(hold_s: Any) -> None:
     """The loop would wait without a pause otherwise."""
     with pytest.raises(InputError, match="hold_s: expected a number of seconds above 0"):
         asyncio.run(AcquirerPool(1).call_async(len, "abc", timeout_s=60, hold_s=hold_s))
+
+
+@pytest.mark.parametrize("timeout_s", [None, "1", True, float("nan")])
+def test_the_time_of_a_call_is_a_number(timeout_s: Any) -> None:
+    """Another value is refused before the call is submitted: nobody would wait for it, yet it would be made."""
+    pool, called = AcquirerPool(1), []
+    with pytest.raises(InputError, match="timeout_s: expected a number of seconds"):
+        asyncio.run(pool.call_async(called.append, None, timeout_s=timeout_s))
+    assert pool.counts == (0, 0, 0, 0)
+    assert called == []
