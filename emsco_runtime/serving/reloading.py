@@ -184,12 +184,17 @@ class ReloadingCascade(ForkSafe, Decider):
         self._last: Reload | None = None
         self._closed = False
         self._throttle = Throttle()
+        # The manifest before the reload that is under way.
+        self._reloading: Manifest | None = None
         self._start()
 
     def reset_after_fork(self) -> None:
         """Make a new lock and, if there is a period, a new watching thread."""
         # Observers are notified under it, in the order of the changes; one of them may reload itself.
         self._refresh_lock = threading.RLock()
+        # The manifest before a reload that was under way at a fork: its thread is not in this process, which may have the new
+        # bundle in service and observers that do not know of it. They are notified at the next look.
+        self._cut_short, self._reloading = self._reloading, None
         self._stop = stop = threading.Event()
         self._thread: threading.Thread | None = None
         period_s = self._settings.period_s
@@ -263,6 +268,7 @@ class ReloadingCascade(ForkSafe, Decider):
             if self._closed:
                 raise ClosedError(f"{self!r} is closed and cannot reload. Create another one, or close it later")
             before = self._current.manifest
+            outer, self._reloading = self._reloading, self._cut_short or before
             try:
                 self._load_if_changed()
             except Exception as error:  # noqa: BLE001 - whatever it is, the old bundle stays in service
@@ -271,9 +277,13 @@ class ReloadingCascade(ForkSafe, Decider):
                 result = Reload("failed", before.id, before.id, datetime.now(UTC), error)
                 self._current._observers.run_hooks("on_reload_failure", error, before.id)  # noqa: SLF001 - our own class
             else:
+                # What the observers know, if that is an earlier one.
+                before, self._cut_short = self._cut_short or before, None
                 after = self._current.manifest.id
                 result = Reload("unchanged" if after == before.id else "changed", before.id, after, datetime.now(UTC))
                 self._notify_if_changed(before)
+            finally:
+                self._reloading = outer
             self._last = result
             return result
 
@@ -299,14 +309,15 @@ class ReloadingCascade(ForkSafe, Decider):
     def _poll_once(self) -> None:
         """Reload once, from the watching thread: a failure that lasts is not reported every time."""
         # Does not wait for a reload elsewhere, which does the same, and may itself wait in `close` until this thread has ended.
-        if not self._refresh_lock.acquire(blocking=False):
+        lock = self._refresh_lock
+        if not lock.acquire(blocking=False):
             return
         try:
             result = self._refresh()
         except ClosedError:
             return
         finally:
-            self._refresh_lock.release()
+            lock.release()
         if result.outcome != "failed" or self._throttle.allows("poll", _REPORT_EVERY_S):
             self._report(result)
 

@@ -573,6 +573,49 @@ def test_a_forked_child_watches_for_itself(folder: Path) -> None:
     cascade.close()
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_a_child_that_is_forked_while_observers_are_notified_notifies_its_own(folder: Path) -> None:
+    """The new bundle is in service, but the drift monitor was still to be notified: in the child it is, at the next look."""
+    notifying, release_event = threading.Event(), threading.Event()
+
+    class Slow:
+        def __call__(self, decision: Decision) -> None: ...
+
+        def on_reload(self, before: Manifest, after: Manifest) -> None:
+            notifying.set()
+            assert release_event.wait(60)
+
+    monitor = DriftMonitor(version(1).manifest)
+    cascade = ReloadingCascade(folder, RecordingAcquirers("a", "b"), observers=[Slow(), monitor])
+    new = write_version(folder, version(2))
+    reloading = threading.Thread(target=cascade.refresh)
+    reloading.start()
+    assert notifying.wait(60)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            release_event.set()
+            manifest = folder / "manifest.json"
+            content = manifest.read_bytes()
+            manifest.write_bytes(b"{")
+            failed = cascade.refresh()
+            manifest.write_bytes(content)
+            result, again = cascade.refresh(), cascade.refresh()
+            cascade.decide(ITEM)
+            outcomes = failed.outcome, failed.before == new, result.outcome, again.outcome
+            seen = monitor.manifest.id == new, monitor.status.items, monitor.status.outside.foreign
+            status = 0 if (outcomes, seen) == (("failed", True, "changed", "unchanged"), (True, 1, 0)) else 2
+        finally:
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    release_event.set()
+    reloading.join(60)
+    assert status == 0
+    assert monitor.manifest.id == new
+    assert cascade.refresh().outcome == "unchanged"
+
+
 def a(item: Any) -> float:
     """Return a value; at the top level, so that it can be pickled."""
     return float(item["a"])
