@@ -231,13 +231,15 @@ def test_a_system_without_threads_to_give(monkeypatch: pytest.MonkeyPatch) -> No
         pool.submit(len, "")
     assert pool.counts == (0, 0, 0, 0)
     monkeypatch.setattr(threading.Thread, "start", start)
-    source = HangingSource()
-    stuck = pool.submit(source, None)
-    wait_until(lambda: source.entered, "the call begins")
+    source, other = HangingSource(), HangingSource()
+    stuck, busy = pool.submit(source, None), pool.submit(other, None)
+    wait_until(lambda: source.entered and other.entered, "the calls begin")
     monkeypatch.setattr(threading.Thread, "start", refuse)
     waiting = pool.submit(len, "abc")
+    pool.abandon(stuck)
+    other.release_event.set()
+    assert (busy.result(60), waiting.result(60)) == (0.0, 3)
     source.release_event.set()
-    assert (stuck.result(60), waiting.result(60)) == (0.0, 3)
 
 
 def test_abandoned_threads_are_not_waited_for_where_no_other_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
