@@ -86,6 +86,16 @@ def _check_keys(keys: object, count: int) -> Sequence[str | None]:
     return keys
 
 
+def _list_items(items: Any) -> list[Any]:
+    # A data frame has a list of them, and gives their names one after the other; results of databases have a method.
+    columns = getattr(items, "columns", None)
+    is_table = columns is not None and not callable(columns)
+    if is_table or not (hasattr(items, "__iter__") or hasattr(items, "__getitem__")):
+        advice = "One item goes to `decide`, a table to `decide_columns`"
+        raise InputError(f"items: expected a sequence of items, got {type(items).__name__}. {advice}")
+    return list(items)
+
+
 class InputChecker:
     """Checks what comes with items; known values of the bundle's features by value, those of `other_names` by name alone."""
 
@@ -114,7 +124,7 @@ class InputChecker:
 
     def check_many(self, items: Iterable[Any], keys: object, known: object) -> list[ItemInput]:
         """Return many items with their keys and known values."""
-        item_list = list(items)
+        item_list = _list_items(items)
         item_keys = _check_keys(keys, len(item_list))
         return list(zip(item_list, item_keys, self._check_known_each(known, len(item_list)), strict=True))
 

@@ -14,6 +14,7 @@ spans of the acquirers and those of the decisions, which are created at the end.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -79,8 +80,10 @@ class DecisionTracer:
         context_token = context.attach(trace.set_span_in_context(span))
 
         def end(error: BaseException | None) -> None:
-            context.detach(context_token)
-            _OPEN_SPANS.reset(token)
+            # In another context there is nothing to undo: a coroutine that nobody awaits any more is closed there.
+            with contextlib.suppress(ValueError):
+                _OPEN_SPANS.reset(token)
+                context.detach(context_token)
             # `on_error` has recorded an AcquisitionError, whose message may quote values.
             if error is not None and not isinstance(error, AcquisitionError):
                 span.set_status(Status(StatusCode.ERROR, type(error).__name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import traceback
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -286,6 +287,24 @@ def test_an_acquirer_may_fill_the_same_object_for_every_item(form: Any) -> None:
     assert single == ["spam", "ham", "spam"]
     assert [one.label for one in Cascade(bundle, plain).decide_many(values)] == single
     assert [one.label for one in asyncio.run(Cascade(bundle, awaited).decide_many_async(values))] == single
+
+
+def test_one_item_or_a_table_is_not_many_items() -> None:
+    """A number cannot be gone through, and a data frame would give the names of its columns; whatever gives rows is taken."""
+
+    class Rows(list[Any]):
+        """The result of a query."""
+
+        def columns(self) -> tuple[str, ...]:
+            """Return names, as those of some libraries do."""
+            return tuple(UNCLEAR)
+
+    cascade = Cascade(sample_bundle())
+    table = SimpleNamespace(columns=["size"], __iter__=lambda: iter(["size"]))
+    for wrong, kind in ((5, "int"), (None, "NoneType"), (table, "SimpleNamespace")):
+        with pytest.raises(InputError, match=f"items: expected a sequence of items, got {kind}. One item goes to `decide`"):
+            cascade.decide_many(wrong)  # type: ignore[arg-type]
+    assert len(cascade.decide_many(Rows([UNCLEAR, CLEAR]))) == 2
 
 
 def test_a_batch_acquirer_may_empty_its_list() -> None:

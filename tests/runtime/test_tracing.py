@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import pickle
 import subprocess
 import sys
@@ -230,6 +231,29 @@ def test_a_decision_inside_a_decision() -> None:
     assert child.parent is not None
     assert child.parent.span_id == parent.context.span_id
     assert (attributes(child)["emsco.label"], attributes(parent)["emsco.label"]) == ("spam", "1")
+
+
+def test_a_decision_that_nobody_awaits_any_more_ends_its_span(caplog: pytest.LogCaptureFixture) -> None:
+    """As when a loop is closed too early: its coroutine is closed in another context than it began in, and nothing is logged."""
+    collected = CollectedSpans()
+    acquirers = RecordingAcquirers("links", "reputation")
+
+    @acquirers.feature("size")
+    async def wait_for_ever(_: object) -> float:
+        await asyncio.sleep(0)
+        return 0.0
+
+    cascade = Cascade(BUNDLE, acquirers, observers=[DecisionTracer(tracer_provider=collected.provider)])
+
+    async def begin_and_close() -> None:
+        deciding = cascade.decide_async(SPAM)
+        contextvars.copy_context().run(deciding.send, None)
+        deciding.close()
+
+    asyncio.run(begin_and_close())
+    (span,) = collected.spans
+    assert (span.status.is_ok, span.status.description) == (False, "GeneratorExit")
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("messages", [False, True])
