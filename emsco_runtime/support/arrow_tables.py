@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
+from emsco_runtime.support.arrays import Array, Floats, Ints, Mask, as_column
 
 __all__ = [
     "PARQUET_ENDINGS",
@@ -43,6 +43,8 @@ _BLOCK_BYTES = 2**23
 _LEAST_SAME = 1e-4
 # Of a chunk: rows, and numbers of all columns together.
 _BATCH_ROWS, _BATCH_NUMBERS = 2**16, 2**20
+# Of floats: beyond it, not every whole number is one.
+_LARGEST_EXACT = 2**53
 
 
 def has_pyarrow() -> bool:
@@ -206,11 +208,28 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
     try:
         dataset = _open_parquet(path)
         for group in _row_groups(dataset):
-            for batch in group.to_batches(dataset.schema, columns=list(columns), batch_size=_batch_rows(dataset.schema, columns)):
-                if batch.num_rows:
-                    yield {name: to_array(batch.column(name)) for name in columns}
+            yield from _read_group(dataset.schema, group, list(columns))
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
+
+
+def _read_group(schema: Any, group: Any, columns: list[str]) -> Iterator[dict[str, Array]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        for batch in group.to_batches(schema, columns=columns, batch_size=_batch_rows(schema, columns)):
+            if batch.num_rows:
+                yield {name: to_array(batch.column(name)) for name in columns}
+    except pa.ArrowException as error:
+        own = {field.name: field.type for field in group.physical_schema}
+        others = [name for name in columns if own.get(name, schema.field(name).type) != schema.field(name).type]
+        if not others:
+            raise
+        types = ", ".join(f"{name} is {own[name]}, there {schema.field(name).type}" for name in others)
+        detail = f"other types than in the first file of the folder, of which not every value can be read so: {types}"
+        raise InputError(
+            f"{group.path}: {detail} ({_first_line(error)}). Write all files of a folder with the same types"
+        ) from None
 
 
 def _open_parquet(path: str) -> Any:
@@ -273,7 +292,11 @@ def _check_columns(dataset: Any) -> None:
 
 
 def _unreadable_parquet(path: str, error: Exception) -> InputError:
-    return InputError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}")
+    return InputError(f"{path}: not readable as Parquet: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def to_array(column: Any) -> Array:
@@ -281,19 +304,41 @@ def to_array(column: Any) -> Array:
     import pyarrow as pa  # noqa: PLC0415
 
     kind = column.type
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) and pa.types.is_primitive(kind.value_type):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_dictionary(kind):
+        array = _look_up(column)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         # One text object for all fields that hold it.
-        encoded = column.dictionary_encode()
-        texts = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        codes = encoded.indices.fill_null(len(texts) - 1)
-        array: Array = texts.take(codes.to_numpy(zero_copy_only=False))
+        array = _look_up(column.dictionary_encode())
+    elif pa.types.is_integer(kind) and column.null_count and _has_large_numbers(column):
+        # As floats, because of the gaps, codes would not be the same to the last digit.
+        array = as_column(column.to_pylist())
     elif pa.types.is_fixed_size_list(kind):
         numbers = column.values.slice(column.offset * kind.list_size, len(column) * kind.list_size)
         array = numbers.to_numpy(zero_copy_only=False).reshape(len(column), kind.list_size)
-        if column.null_count:
+        # Dates are refused, gaps or not, and numpy puts no NaN among them.
+        if column.null_count and array.dtype.kind not in "mM":
             array = np.where(column.is_null().to_numpy(zero_copy_only=False)[:, None], np.nan, array)
     else:
         array = column.to_numpy(zero_copy_only=False)
     return array
+
+
+def _look_up(encoded: Any) -> Array:
+    """Return the values of a dictionary array as objects; Arrow itself decodes none of views of text, or of lists."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    values = as_column([*encoded.dictionary.to_pylist(), None])
+    # The position of None may be too large for the type of the others.
+    positions = encoded.indices.cast(pa.int64()).fill_null(len(values) - 1)
+    objects: Array = values.take(positions.to_numpy(zero_copy_only=False))
+    return objects
+
+
+def _has_large_numbers(column: Any) -> bool:
+    """Return whether a column of whole numbers holds one that a float may not."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    ends = pc.min_max(column).as_py().values()
+    return any(end is not None and abs(end) > _LARGEST_EXACT for end in ends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import math
 import sys
@@ -19,7 +20,7 @@ from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.cli.table_rows import count_ignored, read_split_rows
 from emsco_runtime.errors import InputError
 from emsco_runtime.support import arrow_tables, table_file
-from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks
+from emsco_runtime.support.arrow_tables import ArrowColumn, is_plain_csv, read_csv_chunks, to_array
 from emsco_runtime.support.csv_file import open_csv
 from emsco_runtime.support.table_file import concatenate_columns, is_parquet, open_table
 from emsco_runtime.support.text_column import FieldReader, ListColumn, to_objects
@@ -329,6 +330,34 @@ def test_lists_of_a_parquet_file(tmp_path: Path) -> None:
     assert columns["any"][2].tolist() == [3.0, 4.0]
 
 
+def test_codes_of_a_parquet_file_keep_their_digits(tmp_path: Path) -> None:
+    """Whole numbers beyond 2**53 are not rounded because there are gaps among them; smaller ones are floats with NaN."""
+    pa.parquet.write_table(pa.table({"code": [2**53 + 1, None], "small": [2**53, None]}), tmp_path / "t.parquet")
+    with open_table(str(tmp_path / "t.parquet")) as opened:
+        (chunk,) = opened.read(opened.names)
+    columns: Any = chunk.columns
+    assert columns["code"].tolist() == [2**53 + 1, None]
+    assert columns["small"].dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32()])
+def test_a_dictionary_may_use_all_of_its_indices(kind: Any) -> None:
+    """As many texts as short indices can number, and gaps among them: also of a part of an array."""
+    size = 2 ** min(kind.bit_width - (kind == pa.int8()), 8)
+    texts = [f"text {number}" for number in range(size)]
+    column = pa.DictionaryArray.from_arrays(pa.array([*range(size), None], kind), pa.array(texts))
+    assert to_array(column).tolist() == [*texts, None]
+    assert to_array(column.slice(size - 1)).tolist() == [texts[-1], None]
+    assert to_array(column.slice(0, 0)).tolist() == []
+
+
+def test_dates_in_lists_are_no_vectors_and_no_crash() -> None:
+    """Dates in lists of a fixed size stay dates, which the runtime refuses, where a list is missing, too."""
+    day = dt.date(2020, 1, 1)
+    dates = to_array(pa.array([[day, day], None], pa.list_(pa.date32(), 2)))
+    assert dates.tolist() == [[day, day], [None, None]]
+
+
 def test_parquet_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged file, a repeated column and a missing pyarrow are one line each, with the remedy."""
     path = tmp_path / "t.parquet"
@@ -383,3 +412,17 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
     expected = r"2.parquet: has other columns than the first file of the folder \(only one of them has b, c\)"
     with pytest.raises(InputError, match=expected), open_table(str(tmp_path)):
         pass
+
+
+def test_a_file_of_other_types_than_the_first_is_named(tmp_path: Path) -> None:
+    """Files of a folder are read with the types of the first: where that fails, the error says which file, column and types."""
+    pa.parquet.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
+    pa.parquet.write_table(pa.table({"a": [2.0], "b": [2]}), tmp_path / "2.parquet")
+    pa.parquet.write_table(pa.table({"a": [2.5], "b": [2]}), tmp_path / "3.parquet")
+    with open_table(str(tmp_path)) as table:
+        chunks = table.read(["a", "b"])
+        assert [next(chunks).columns["a"].tolist() for _ in range(2)] == [[1], [2]]  # type: ignore[union-attr]
+        with pytest.raises(
+            InputError, match=r"3.parquet: other types than in the first file .*: a is double, there int64 \(.*2.5"
+        ):
+            next(chunks)
