@@ -106,7 +106,13 @@ class LabelColumn:
         if isinstance(column, np.ndarray):
             # There are few different ones.
             values = column.tolist()
-            known = {value: self._read_value(value) for value in set(values)}
+            try:
+                different = set(values)
+            except TypeError:
+                # Lists or structs, which are no labels: their text says so.
+                values = [None if value is None else str(value) for value in values]
+                different = set(values)
+            known = {value: self._read_value(value) for value in different}
             return [known[value] for value in values]
         texts, codes = column.distinct()
         labels: list[str | None] = to_objects([self._read_label(text) for text in texts]).take(codes).tolist()

@@ -653,6 +653,17 @@ def test_run_with_labels_of_a_parquet_file(tmp_path: Path) -> None:
     assert "does not know" not in done.stderr
 
 
+def test_run_with_labels_that_are_none(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A column of lists or structs that is called label holds no label of the bundle: the rows are decided, and it is said."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    values = {"size": [3.0, -3.0], "links": [0.0, 0.0], "reputation": [0.0, 0.0]}
+    for labels in ([["spam"], None], [{"name": "spam"}, None], pa.array([[1.0, 2.0]] * 2, pa.list_(pa.float64(), 2))):
+        pa.parquet.write_table(pa.table({**values, "label": labels}), tmp_path / "rows.parquet")
+        assert run_rows.main([str(bundle), str(tmp_path / "rows.parquet"), "--out", str(tmp_path / "out.csv")]) == 0
+        assert "with labels that the bundle does not know" in capsys.readouterr().err
+
+
 def test_run_with_boolean_labels(tmp_path: Path) -> None:
     """Booleans of Python are trained on as 0 and 1, those of a table as text: both bundles know them, from either form."""
     pa = pytest.importorskip("pyarrow")
