@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from emsco_runtime.errors import InputError
 from emsco_runtime.support.arrays import Array, Ints
 from emsco_runtime.support.arrow_tables import to_array
 
-__all__ = ["ArrowBatch", "FrameBatch", "as_values", "make_schema", "wrap_batch"]
+__all__ = ["ArrowBatch", "FrameBatch", "as_values", "check_kept", "make_schema", "wrap_batch"]
 
 _FIELDS = ("label", "status", "reason", "confidence", "stages", "cost", "degraded", "error")
 
@@ -37,11 +38,17 @@ class ArrowBatch:
 
     def read(self, name: str) -> Array:
         """Return a column."""
-        return to_array(_combine(self._table.column(name)))
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            return to_array(_combine(self._table.column(name)))
+        except pa.ArrowException as error:
+            kind = self._table.schema.field(name).type
+            raise InputError(f"the column {name!r} of type {kind} cannot be read: {error}. Cast it first") from error
 
     def take(self, rows: Ints) -> Any:
-        """Return some of the rows, in the form in which the batch was given."""
-        return self._restore(self._table.take(rows))
+        """Return some of the rows, in the form in which the batch was given; views of text become text."""
+        return self._restore(_without_views(self._table).take(rows))
 
     def answer(self, keep: Sequence[str], labels: Sequence[Label], decisions: ColumnDecisions) -> Any:
         """Return some columns of the batch and the decisions, in the form in which the batch was given."""
@@ -61,15 +68,18 @@ class FrameBatch:
         self.rows: int = len(frame)
 
     def read(self, name: str) -> Array:
-        """Return a column; one of mixed values as it is: each row has its own fault."""
+        """Return a column; one of objects as it is: Arrow would find a type for all, and each row has its own value and fault."""
         import pyarrow as pa  # noqa: PLC0415
 
         column = self._frame[name]
-        try:
-            values: Array = as_values(pa.array(column, from_pandas=True))
-        except pa.ArrowException:
-            values = column.to_numpy(dtype=object)
-        return values
+        if column.dtype != object:
+            with contextlib.suppress(pa.ArrowException):
+                values = pa.array(column, from_pandas=True)
+                # What Arrow stores of a type of pandas' own may be numbers, such as the days of a period.
+                if not isinstance(values.type, pa.BaseExtensionType):
+                    return as_values(values)  # type: ignore[no-any-return]
+        objects: Array = column.to_numpy(dtype=object)
+        return objects
 
     def take(self, rows: Ints) -> Any:
         """Return some of the rows."""
@@ -79,7 +89,6 @@ class FrameBatch:
         """Return some columns of the frame, as they are, and the decisions."""
         import pyarrow as pa  # noqa: PLC0415
 
-        _check_kept(keep, self.names)
         answer = pa.table(_decision_columns(labels, decisions), schema=pa.schema(_decision_fields(labels))).to_pandas()
         answer.index = self._frame.index
         for place, name in enumerate(keep):
@@ -95,9 +104,13 @@ def wrap_batch(batch: Any) -> ArrowBatch | FrameBatch:
         return ArrowBatch(batch, lambda table: table)
     if isinstance(batch, pa.RecordBatch):
         return ArrowBatch(pa.Table.from_batches([batch]), _to_record_batch)
-    if hasattr(batch, "iloc"):
+    if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return FrameBatch(batch)
-    raise InputError(f"expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got {type(batch).__name__}")
+    # Other libraries have a DataFrame, too.
+    library = type(batch).__module__.partition(".")[0]
+    found = type(batch).__name__ if library == "builtins" else f"{library}.{type(batch).__name__}"
+    advice = ". Give what its to_arrow() returns" if hasattr(batch, "to_arrow") else ""
+    raise InputError(f"expected a pyarrow RecordBatch or Table, or a pandas DataFrame, got {found}{advice}")
 
 
 def as_values(values: Any) -> Any:
@@ -113,12 +126,19 @@ def make_schema(keep: Sequence[str], batch_schema: Any, labels: Sequence[Label])
     """Return the Arrow schema of decisions, after the columns of the batches that are kept."""
     import pyarrow as pa  # noqa: PLC0415
 
+    if keep and not isinstance(batch_schema, pa.Schema):
+        message = f"keep: the Arrow schema of the batches is needed, of whose columns the result has {', '.join(map(str, keep))}"
+        raise InputError(f"{message}; got {type(batch_schema).__name__}")
     if keep:
-        _check_kept(keep, batch_schema.names)
+        check_kept(keep, batch_schema.names)
     return pa.schema([*(batch_schema.field(name) for name in keep), *_decision_fields(labels)])
 
 
-def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+def check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+    """Raise `InputError` unless a batch with these columns has each column that is to be kept, once."""
+    twice = [(name, times) for name in keep if (times := list(names).count(name)) > 1]
+    if twice:
+        raise InputError("the batch has the column {!r}, which is to be kept, {} times: leave one".format(*twice[0]))
     missing = [name for name in keep if name not in names]
     if missing:
         raise InputError(
@@ -143,6 +163,16 @@ def _decision_columns(labels: Sequence[Label], decisions: ColumnDecisions) -> li
         own["label"] = np.array([None if label is None else str(label) for label in own["label"].tolist()], dtype=object)
     # Of a row without a score the confidence is NaN, which becomes a gap.
     return [pa.array(own[field.name], field.type, from_pandas=True) for field in fields]
+
+
+def _without_views(table: Any) -> Any:
+    """Return a table with its views of text as text: pyarrow takes no rows of views, which polars hands over."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    texts = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if not any(field.type in texts for field in table.schema):
+        return table
+    return table.cast(pa.schema([field.with_type(texts.get(field.type, field.type)) for field in table.schema]))
 
 
 def _combine(column: Any) -> Any:

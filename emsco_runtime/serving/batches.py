@@ -17,7 +17,7 @@ from emsco_runtime.bundle.reading import read_bundle
 from emsco_runtime.cascade import Cascade
 from emsco_runtime.driving.item_inputs import check_budget
 from emsco_runtime.errors import BundleError, InputError
-from emsco_runtime.serving.arrow_batches import ArrowBatch, FrameBatch, as_values, make_schema, wrap_batch
+from emsco_runtime.serving.arrow_batches import ArrowBatch, FrameBatch, as_values, check_kept, make_schema, wrap_batch
 from emsco_runtime.support.arrays import Ints
 from emsco_runtime.support.arrow_tables import has_pyarrow
 from emsco_runtime.support.vector_names import column_names
@@ -101,6 +101,8 @@ class BatchDecider:
     def __call__(self, batch: Any) -> Any:
         """Decide a batch."""
         rows = wrap_batch(batch)
+        # Before anything expensive is computed.
+        check_kept(self._keep, rows.names)
         names = [name for name in rows.names if name in self._columns]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

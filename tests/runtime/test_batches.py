@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import emsco_runtime.mlflow
-from emsco_runtime import BundleError, Cascade, InputError, write_bundle
+from emsco_runtime import AcquisitionError, BundleError, Cascade, InputError, write_bundle
+from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.bundle.reading import Bundle
 from emsco_runtime.serving import batches as batches_module
 from emsco_runtime.testing import make_bundle, sample_bundle
@@ -198,6 +199,11 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
         BatchDecider(path, compute={"speed": len})
     with pytest.raises(InputError, match="the column 'id', which is to be kept, is missing; the batch has key, size"):
         BatchDecider(path, keep=["id"])(pa.table(ROWS))
+    with pytest.raises(InputError, match=r"keep: the Arrow schema of the batches is needed, .* the result has key; got NoneType"):
+        BatchDecider(path, keep=["key"]).schema()
+    union = pa.UnionArray.from_sparse(pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])])
+    with pytest.raises(InputError, match=r"the column 'size' of type sparse_union.* cannot be read: .*Cast it first"):
+        BatchDecider(path)(pa.table({**ROWS, "size": union}))
     with pytest.raises(InputError, match="1 column is missing: size"):
         BatchDecider(path)(pa.table(ROWS).drop_columns(["size"]))
     with pytest.raises(InputError, match="keep: expected a list of columns, got the text 'key'"):
@@ -208,9 +214,82 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
     for batch in (twice, twice.to_pandas()):
         with pytest.raises(InputError, match="the batch has the column 'size' 2 times: leave one"):
             BatchDecider(path)(batch)
+        with pytest.raises(InputError, match="the batch has the column 'size', which is to be kept, 2 times: leave one"):
+            BatchDecider(path, keep=["size"])(batch)
     monkeypatch.setattr(batches_module, "has_pyarrow", lambda: False)
     with pytest.raises(InputError, match="needs pyarrow"):
         BatchDecider(path)
+
+
+@pytest.mark.parametrize("form", ["numbers", "dictionary", "Int64", "computed"])
+def test_codes_beside_gaps_are_compared_to_the_last_digit(tmp_path: Path, form: str) -> None:
+    """A whole number beyond 2**53 is no other category, although another row has a gap: floats would round it to a known one."""
+    feature = Feature(name="code", kind="categorical", categories=(str(2**53), "7"), missing="impute", unknown="ignore", cost=1.0)
+    bundle = make_bundle([["code"]], features=[feature], weights=[[[-3.0], [3.0]]])
+    codes = [2**53, 2**53 + 1, None, 7]
+    batch: Any = pa.table({"code": pa.array(codes), "row": range(4)})
+    if form == "dictionary":
+        batch = pa.table({"code": pa.array(codes).dictionary_encode()})
+    if form == "Int64":
+        pd = pytest.importorskip("pandas")
+        batch = pd.DataFrame({"code": pd.array(codes, dtype="Int64")})
+    compute = {"code": lambda rows: rows.column("code")} if form == "computed" else None
+    answer = BatchDecider(write(bundle, tmp_path / "bundle"), compute=compute)(batch)
+    with Cascade(bundle) as cascade:
+        expected = [cascade.decide({"code": code}).label for code in codes]
+    assert len(set(expected[:2])) == 2
+    labels = answer.column("label").to_pylist() if form != "Int64" else answer["label"].tolist()
+    assert [label if isinstance(label, str) else None for label in labels] == expected
+
+
+def test_columns_of_objects_are_not_given_one_type(path: str) -> None:
+    """Each value is what `decide` gets: bytes make no bytes of all text, sets are no vectors, and no value is too large."""
+    pd = pytest.importorskip("pandas")
+    category = Feature(name="colour", kind="categorical", categories=("red", "3"), cost=1.0)
+    vector = Feature(name="words", kind="vector", width=2, cost=1.0)
+    bundle = make_bundle([["colour", "words"]], features=[category, vector])
+    colours = ["red", b"red", "\ud800", 10**400, "red", "red", 3]
+    words = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0], {1.0, 2.0}, [1.0, "x"], (1, 2)]
+    frame = pd.DataFrame({"colour": pd.Series(colours, dtype=object), "words": pd.Series(words, dtype=object)})
+    answer = BatchDecider(write(bundle, Path(path).parent / "objects"), on_failure="reject")(frame)
+    failed = "acquisition_failed"
+    with Cascade(bundle, on_failure="reject") as cascade:
+        decisions = cascade.decide_many(
+            [dict(zip(("colour", "words"), row, strict=True)) for row in zip(colours, words, strict=True)]
+        )
+    assert answer["reason"].tolist() == [one.reason for one in decisions]
+    assert [row for row, reason in enumerate(answer["reason"]) if reason == failed] == [1, 2, 3, 4, 5]
+
+
+def test_periods_of_pandas_are_no_numbers(path: str) -> None:
+    """What Arrow stores of a type of pandas' own, such as days since 1970, is not taken for the value of a feature."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(ROWS).assign(size=pd.period_range("2020", periods=3, freq="D"))
+    with pytest.raises(AcquisitionError, match=r"expected a number, got Period\('2020-01-01', 'D'\)"):
+        BatchDecider(path)(frame)
+
+
+def test_views_of_text_as_polars_hands_them_over(tmp_path: Path) -> None:
+    """Text and categories as views, of which pyarrow takes no rows and casts no dictionaries, are as other text."""
+    colour = Feature(name="colour", kind="categorical", categories=("red", "green"), missing="impute", cost=1.0)
+    shade = Feature(name="shade", kind="categorical", categories=("red", "green"), missing="impute", cost=1.0)
+    bundle = make_bundle([["colour"], ["shade"]], features=[colour, shade], threshold=0.99)
+    texts = ["red", None, "green"]
+    views = pa.array(texts, pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["red", "green"], pa.string_view()))
+    table = pa.table({"note": views, "colour": views, "shade": coded})
+    answer = BatchDecider(write(bundle, tmp_path / "bundle"), keep=["note"], compute={"shade": lambda rows: rows["shade"]})(table)
+    assert answer.schema.field("note").type == pa.string_view()
+    assert seen_rows(answer) == expected_rows(bundle, {"colour": texts, "shade": texts})
+
+
+def test_tables_of_other_libraries_are_refused_by_name(path: str) -> None:
+    """A frame of polars is not said to be the DataFrame that was expected, and a Series has no columns."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    with pytest.raises(InputError, match=r"or a pandas DataFrame, got polars.DataFrame. Give what its to_arrow\(\) returns"):
+        BatchDecider(path)(pl.DataFrame(ROWS))
+    with pytest.raises(InputError, match=r"or a pandas DataFrame, got pandas.Series$"):
+        BatchDecider(path)(pd.Series([1.0]))
 
 
 def test_what_mlflow_loads(path: str) -> None:
