@@ -23,6 +23,8 @@ __all__ = ["CodedRows", "Encoding", "FramePart", "PartSummary", "PartitionColumn
 SPLITS = ("train", "validation")
 # Splits of a table of all four: rows that a search does not use.
 _UNUSED = ("test", "certify")
+# Of floats: beyond it, not every whole number is one.
+_LARGEST_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,12 +174,32 @@ def _draw(part: FramePart, columns: PartitionColumns) -> Floats:
         return np.random.default_rng((columns.seed, part.number)).random(len(part.frame))
     from pandas.util import hash_pandas_object  # noqa: PLC0415 - only frames come here
 
+    keys = part.frame[list(columns.keys)].apply(_with_whole_numbers)
     # The last steps of SplitMix64 mix the seed in: other seeds are other draws.
-    mixed = hash_pandas_object(part.frame[list(columns.keys)], index=False).to_numpy(dtype=np.uint64)
+    mixed = hash_pandas_object(keys, index=False).to_numpy(dtype=np.uint64)
     mixed = mixed + np.uint64(columns.seed * 0x9E3779B97F4A7C15 % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2**53)
+
+
+def _with_whole_numbers(column: Any) -> Any:
+    """Return a column of keys in which equal numbers have equal hashes, whatever else the partition holds.
+
+    Where some keys of a partition are missing, pandas holds the others as floats, whose hashes are not those of whole numbers.
+    """
+    import pandas as pd  # noqa: PLC0415 - as above
+
+    if pd.api.types.is_integer_dtype(column.dtype):
+        nullable = "UInt64" if pd.api.types.is_unsigned_integer_dtype(column.dtype) else "Int64"
+        return column.astype(nullable) if column.hasnans else column
+    if not pd.api.types.is_float_dtype(column.dtype):
+        return column
+    numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    is_whole = (np.abs(numbers) <= _LARGEST_EXACT) & (np.trunc(numbers) == numbers)
+    # All others by their bits.
+    codes = np.where(is_whole, np.where(is_whole, numbers, 0.0).astype(np.int64), numbers.view(np.int64))
+    return pd.Series(pd.arrays.IntegerArray(codes, np.isnan(numbers)), index=column.index)
 
 
 def _read_table(part: FramePart, columns: PartitionColumns, rows: Mask) -> Table:
