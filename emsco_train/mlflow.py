@@ -95,7 +95,10 @@ def log_run(run: str | os.PathLike[str], *, report: str | os.PathLike[str] | Non
 
 
 def make_signature(manifest: Manifest) -> Any:
-    """Return the signature of a bundle: the features that its stages acquire, and the columns of a decision."""
+    """Return the signature of a bundle: the features that its stages acquire, and the columns of a decision.
+
+    Optional columns may hold gaps; the model refuses a frame that is without one of them.
+    """
     import mlflow  # noqa: PLC0415
 
     schema = mlflow.types.schema

@@ -86,6 +86,10 @@ class BatchDecider:
             raise InputError("deciding batches needs pyarrow: pip install 'emsco[parquet]'")
         if isinstance(keep, str):
             raise InputError(f"keep: expected a list of columns, got the text {keep!r}. Put a single one into a list")
+        for name, function in dict(compute or {}).items():
+            # As a failure of its rows, with on_failure="reject" it would only show in their errors.
+            if not callable(function):
+                raise InputError(f"compute: expected a function for {name!r}, got {type(function).__name__}")
         if on_failure not in get_args(OnFailure):
             raise InputError(f"on_failure: expected one of {', '.join(get_args(OnFailure))}, got {on_failure!r}")
         self._path = os.fspath(path)

@@ -223,13 +223,12 @@ def _read_group(schema: Any, group: Any, columns: list[str]) -> Iterator[dict[st
     except pa.ArrowException as error:
         own = {field.name: field.type for field in group.physical_schema}
         others = [name for name in columns if own.get(name, schema.field(name).type) != schema.field(name).type]
-        if not others:
-            raise
         types = ", ".join(f"{name} is {own[name]}, there {schema.field(name).type}" for name in others)
-        detail = f"other types than in the first file of the folder, of which not every value can be read so: {types}"
-        raise InputError(
-            f"{group.path}: {detail} ({_first_line(error)}). Write all files of a folder with the same types"
-        ) from None
+        differs = InputError(
+            f"{group.path}: other types than in the first file of the folder, of which not every value can be read so: {types} "
+            f"({_first_line(error)}). Write all files of a folder with the same types"
+        )
+        raise (differs if others else _unreadable_parquet(group.path, error)) from None
 
 
 def _open_parquet(path: str) -> Any:

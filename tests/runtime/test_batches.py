@@ -208,6 +208,8 @@ def test_wrong_use_is_one_clear_line(path: str, monkeypatch: pytest.MonkeyPatch)
         BatchDecider(path)(pa.table(ROWS).drop_columns(["size"]))
     with pytest.raises(InputError, match="keep: expected a list of columns, got the text 'key'"):
         BatchDecider(path, keep="key")
+    with pytest.raises(InputError, match="compute: expected a function for 'size', got int"):
+        BatchDecider(path, compute={"size": 3}, on_failure="reject")  # type: ignore[dict-item]
     with pytest.raises(InputError, match="on_failure: expected one of raise, reject, default, got 'rejct'"):
         BatchDecider(path, on_failure="rejct")  # type: ignore[arg-type]
     twice = pa.table([pa.array([1.0])] * 4, names=["size", "links", "size", "reputation"])

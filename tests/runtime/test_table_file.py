@@ -416,7 +416,10 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
 
 def test_a_file_of_other_types_than_the_first_is_named(tmp_path: Path) -> None:
     """Files of a folder are read with the types of the first: where that fails, the error says which file, column and types."""
-    pa.parquet.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
+    first = pa.table({"a": [1], "b": [1]})
+    # A file without rows has types, too.
+    pa.parquet.write_table(first.slice(0, 0), tmp_path / "0.parquet")
+    pa.parquet.write_table(first, tmp_path / "1.parquet")
     pa.parquet.write_table(pa.table({"a": [2.0], "b": [2]}), tmp_path / "2.parquet")
     pa.parquet.write_table(pa.table({"a": [2.5], "b": [2]}), tmp_path / "3.parquet")
     with open_table(str(tmp_path)) as table:
