@@ -6,6 +6,7 @@ which the csv module would refuse a quote are left to it, since pyarrow does not
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import re
 from collections import Counter
@@ -223,9 +224,9 @@ def _read_group(schema: Any, group: Any, columns: list[str]) -> Iterator[dict[st
     except pa.ArrowException as error:
         own = {field.name: field.type for field in group.physical_schema}
         others = [name for name in columns if own.get(name, schema.field(name).type) != schema.field(name).type]
-        types = ", ".join(f"{name} is {own[name]}, there {schema.field(name).type}" for name in others)
+        types = ", ".join(f"{name} is {own[name]}, read as {schema.field(name).type}" for name in others)
         differs = InputError(
-            f"{group.path}: other types than in the first file of the folder, of which not every value can be read so: {types} "
+            f"{group.path}: other types than in the files before, as which not every value can be read: {types} "
             f"({_first_line(error)}). Write all files of a folder with the same types"
         )
         raise (differs if others else _unreadable_parquet(group.path, error)) from None
@@ -244,9 +245,10 @@ def _open_parquet(path: str) -> Any:
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
-        dataset = pa.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=path)
+        options = {"format": "parquet", "partitioning": "hive", "partition_base_dir": path}
+        dataset = pa.dataset.dataset(files, **options)
         if len(files) > 1:
-            _check_columns(dataset)
+            dataset = pa.dataset.dataset(files, schema=_join_schemas(dataset), **options)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
     return dataset
@@ -278,8 +280,12 @@ def _list_files(path: str) -> list[str]:
     return found
 
 
-def _check_columns(dataset: Any) -> None:
-    """Refuse files of different columns: Arrow would take those of another file for missing values."""
+def _join_schemas(dataset: Any) -> Any:
+    """Return the columns of a folder, each with a type for the values of all files; with that of the first where there is none.
+
+    Files of different columns are refused: Arrow would take those of another file for missing values.
+    """
+    schema = dataset.schema
     expected: set[str] | None = None
     for fragment in dataset.get_fragments():
         names = set(fragment.physical_schema.names)
@@ -288,6 +294,20 @@ def _check_columns(dataset: Any) -> None:
             others = ", ".join(sorted(names ^ expected))
             detail = "has other columns than the first file of the folder"
             raise InputError(f"{fragment.path}: {detail} (only one of them has {others}). All files of a folder are one table")
+        for field in fragment.physical_schema:
+            place = schema.get_field_index(field.name)
+            schema = schema.set(place, _join_fields(schema.field(place), field))
+    return schema
+
+
+def _join_fields(one: Any, other: Any) -> Any:
+    """Return a field for the values of both, such as float64 for float32 and float64; the first one where there is none."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    with contextlib.suppress(pa.ArrowException):
+        fields = [pa.field(field.name, field.type) for field in (one, other)]
+        return pa.unify_schemas([pa.schema([field]) for field in fields], promote_options="permissive").field(0)
+    return one
 
 
 def _unreadable_parquet(path: str, error: Exception) -> InputError:

@@ -415,17 +415,28 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
 
 
 def test_a_file_of_other_types_than_the_first_is_named(tmp_path: Path) -> None:
-    """Files of a folder are read with the types of the first: where that fails, the error says which file, column and types."""
-    first = pa.table({"a": [1], "b": [1]})
+    """Where no type fits the values of all files, that of the first is tried: an error says which file, column and types."""
+    first = pa.table({"a": [1.0], "b": [1]})
     # A file without rows has types, too.
     pa.parquet.write_table(first.slice(0, 0), tmp_path / "0.parquet")
     pa.parquet.write_table(first, tmp_path / "1.parquet")
-    pa.parquet.write_table(pa.table({"a": [2.0], "b": [2]}), tmp_path / "2.parquet")
-    pa.parquet.write_table(pa.table({"a": [2.5], "b": [2]}), tmp_path / "3.parquet")
+    pa.parquet.write_table(pa.table({"a": ["many"], "b": [2]}), tmp_path / "2.parquet")
     with open_table(str(tmp_path)) as table:
         chunks = table.read(["a", "b"])
-        assert [next(chunks).columns["a"].tolist() for _ in range(2)] == [[1], [2]]  # type: ignore[union-attr]
+        assert next(chunks).columns["a"].tolist() == [1.0]  # type: ignore[union-attr]
         with pytest.raises(
-            InputError, match=r"3.parquet: other types than in the first file .*: a is double, there int64 \(.*2.5"
+            InputError, match=r"2.parquet: other types than in the files before.*: a is string, read as double \(.*many"
         ):
             next(chunks)
+
+
+def test_files_of_a_folder_may_have_types_that_fit(tmp_path: Path) -> None:
+    """The first file does not decide alone: its float32 rounds no others, and it may have whole numbers, or gaps only."""
+    (tmp_path / "day=3").mkdir()
+    parts = [{"a": pa.array([0.5], pa.float32()), "b": [1], "c": pa.nulls(1)}, {"a": [0.1], "b": [2.5], "c": ["x"]}]
+    for number, part in enumerate(parts):
+        pa.parquet.write_table(pa.table(part), tmp_path / "day=3" / f"{number}.parquet")
+    with open_table(str(tmp_path)) as table:
+        chunks = list(table.read(["a", "b", "c", "day"]))
+    found = [[chunk.columns[name].tolist() for name in ("a", "b", "c", "day")] for chunk in chunks]  # type: ignore[union-attr]
+    assert found == [[[0.5], [1.0], [None], [3]], [[0.1], [2.5], ["x"], [3]]]
