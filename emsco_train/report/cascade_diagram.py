@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from emsco_runtime.bundle.summary import percent, pluralize
 from emsco_train.report.axes import format_coordinate
@@ -18,6 +19,8 @@ _STAGE, _EXIT, _STAGE_GAP = 462, 246, 40
 _LINE, _HEAD, _FOOT = 18, 44, 12
 _MIN_HEIGHT = 84
 _LINE_WIDTH = 57
+# Of the price of a stage, right of its name.
+_PRICE_CHARACTERS = 42
 _EXIT_AT = _WIDTH - _EXIT
 
 
@@ -45,12 +48,23 @@ def _draw_stage(stage: StageData, lines: Sequence[str], top: int, height: int, c
     yield f'<rect class="box" x="1" y="{top}" width="{_STAGE}" height="{height}" rx="6"/>'
     yield f'<text class="head" x="17" y="{top + 27}">Stage {stage.number}</text>'
     yield f'<text class="soft" x="82" y="{top + 27}">{pluralize(len(stage.features), "feature")}</text>'
-    so_far = f", {cost_format.compact(stage.total_cost)} in all" if stage.number > 1 else ""
-    costs = escape_html(cost_format.compact(stage.added_cost) + so_far)
-    yield f'<text class="price end" x="{_STAGE - 14}" y="{top + 27}">adds {costs}</text>'
+    costs = escape_html(_describe_price(stage, cost_format))
+    yield f'<text class="price end" x="{_STAGE - 14}" y="{top + 27}">{costs}</text>'
     for number, line in enumerate(lines, start=1):
         yield f'<text class="code" x="17" y="{top + _HEAD - 7 + _LINE * number}">{escape_html(line)}</text>'
     yield "</g>"
+
+
+def _describe_price(stage: StageData, cost_format: CostFormat) -> str:
+    """Return what a stage adds, and what is paid by then; a unit that has no room is cut."""
+
+    def describe(unit: str) -> str:
+        short = replace(cost_format, unit=unit)
+        so_far = f", {short.compact(stage.total_cost)} in all" if stage.number > 1 else ""
+        return f"adds {short.compact(stage.added_cost)}{so_far}"
+
+    room = _PRICE_CHARACTERS - text_width(describe(""))
+    return describe(shorten_name(cost_format.unit, max(1, room // (2 if stage.number > 1 else 1))))
 
 
 def _draw_accepted(stage: StageData, rows: int, top: int, height: int) -> Iterator[str]:
@@ -82,8 +96,10 @@ def _draw_rejected(stage: StageData, rows: int, top: int, cost_format: CostForma
     left = stage.calibration.reached.rows - stage.calibration.accepted.rows
     yield f'<rect class="reject" x="1" y="{top}" width="{_STAGE}" height="40" rx="6"/>'
     yield f'<text class="head" x="17" y="{top + 25}">{percent(left, rows)} rejected</text>'
-    total_cost = escape_html(cost_format.compact(stage.total_cost))
-    yield f'<text class="soft end" x="{_STAGE - 14}" y="{top + 25}">no label, after paying {total_cost}</text>'
+    # Without a unit first, to see how much room it has.
+    paid = f"no label, after paying {replace(cost_format, unit='').compact(stage.total_cost)}"
+    unit = shorten_name(cost_format.unit, _PRICE_CHARACTERS - text_width(paid))
+    yield f'<text class="soft end" x="{_STAGE - 14}" y="{top + 25}">{escape_html(paid + unit)}</text>'
 
 
 def _draw_arrow(shaft: str, head: str) -> str:

@@ -65,6 +65,8 @@ function commandByRequirements(data, required) {
 
 // A number as people type it, or null for none; undefined where the command would not accept it.
 function readRequirement(part, text) {
+  // 12,500 is a number of thousands where the page writes it, and a fraction for many who type it.
+  if (part === "cost" && /^[1-9]\d{0,2}(,\d{3})+$/.test(text.trim())) return undefined;
   const typed = text.trim().replace(",", ".");
   if (typed === "") return null;
   const number = Number(typed);
@@ -81,7 +83,9 @@ function verdict(data, required, chosen) {
     const misses = missing(data.designs, chosen.nearest, required);
     const shortfalls = misses.map((miss, part) => {
       if (miss === 0) return "";
-      return part === 2 ? `cost ${miss.toPrecision(3)} ${data.unit} over` : `${PARTS[part]} ${(100 * miss).toPrecision(2)} points short`;
+      // As a number again, so that a large one is not written with an exponent.
+      const shown = Number(part === 2 ? miss.toPrecision(3) : (100 * miss).toPrecision(2));
+      return part === 2 ? `cost ${shown} ${data.unit} over` : `${PARTS[part]} ${shown} points short`;
     });
     return `No design satisfies this. Shown is the nearest: ${shortfalls.filter(Boolean).join(", ")}.`;
   }
@@ -240,5 +244,5 @@ function start(page) {
   follow();
 }
 
-if (typeof module === "object") module.exports = { choose, commandFor, commandByRequirements, readRequirement, sorted };
+if (typeof module === "object") module.exports = { choose, commandFor, commandByRequirements, readRequirement, sorted, verdict };
 else start(document);

@@ -10,12 +10,15 @@ from emsco_train.report.escaping import escape_html
 from emsco_train.report.markers import CoverageColours, shape_definitions, shape_index
 from emsco_train.report.number_format import format_accuracy, format_coverage
 from emsco_train.report.report_data import DesignData, ReportData
+from emsco_train.report.short_names import shorten_name
 
 __all__ = ["draw_legend", "draw_scatter"]
 
 _WIDTH, _HEIGHT = 820, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 800.0, 30.0, 428.0
 _ROOM = 0.05
+_CHARACTER = 7.0
+_UNIT_CHARACTERS = 80
 
 
 def draw_scatter(data: ReportData) -> str:
@@ -81,10 +84,13 @@ def _draw_frame(data: ReportData, x: Axis, y: Axis) -> Iterator[str]:
         yield f'<text class="tick end" x="{format_coordinate(_LEFT - 9)}" y="{height}" dy=".35em">{percent}</text>'
     for tick in x.ticks:
         across = format_coordinate(x.position(tick))
-        yield f'<text class="tick middle" x="{across}" y="{format_coordinate(_BOTTOM + 19)}">{tick:,.{x.decimals}f}</text>'
+        number = f"{tick:,.{x.decimals}f}"
+        # Under its tick, but not beyond the edge of the picture, where a long number at the end would be cut off.
+        middle = format_coordinate(min(x.position(tick), _WIDTH - len(number) * _CHARACTER / 2))
+        yield f'<text class="tick middle" x="{middle}" y="{format_coordinate(_BOTTOM + 19)}">{number}</text>'
         yield f'<line class="axis" x1="{across}" x2="{across}" y1="{_BOTTOM:g}" y2="{_BOTTOM + 5:g}"/>'
     yield f'<line class="axis" x1="{_LEFT:g}" x2="{_RIGHT:g}" y1="{_BOTTOM:g}" y2="{_BOTTOM:g}"/>'
-    unit = escape_html(data.front.unit)
+    unit = escape_html(shorten_name(data.front.unit, _UNIT_CHARACTERS))
     yield f'<text class="name middle" x="{(_LEFT + _RIGHT) / 2:g}" y="{_HEIGHT - 10}">mean cost per item, {unit}</text>'
     yield f'<text class="name" x="0" y="{_TOP - 15:g}">accuracy of accepted items</text>'
 

@@ -40,16 +40,16 @@ from emsco_train.errors import DataError, DesignError, SelectionError
 from emsco_train.guarantee.calibration import RankedScores, StageCalibration, add_warning, calibrate_ranked
 from emsco_train.report import write_report
 from emsco_train.report.axes import Axis, round_step
-from emsco_train.report.cascade_diagram import wrap_names
+from emsco_train.report.cascade_diagram import draw_cascade, wrap_names
 from emsco_train.report.curve_cells import MAX_CELLS, CurveCells, format_knots
 from emsco_train.report.design_view import design_view
 from emsco_train.report.markers import COLOURS, SHAPES, CoverageColours, shape_index
 from emsco_train.report.number_format import CostFormat, format_duration
 from emsco_train.report.page import render_page
 from emsco_train.report.reliability_diagram import wilson_interval
-from emsco_train.report.report_data import DesignData, ReportData, read_report_data
+from emsco_train.report.report_data import DesignData, ReportData, StageData, read_report_data
 from emsco_train.report.scatter_plot import draw_scatter
-from emsco_train.runs.calibration_file import CalibrationFile
+from emsco_train.runs.calibration_file import CalibrationFile, StageEntry
 from emsco_train.runs.curves_file import CURVES_NAME, CurveEntry, CurvesFile
 from emsco_train.runs.folder import RunFolder
 from emsco_train.runs.front_csv import format_front_csv
@@ -809,6 +809,14 @@ def test_wrong_use_and_help() -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
 
 
+def test_the_table_of_all_designs_is_printed_whole(text: str) -> None:
+    """On paper nothing scrolls: columns get narrow instead of being cut off, and no header is repeated without its names."""
+    printed = text.partition("@media print")[2].partition("</style>")[0]
+    assert ".wide, .tall { max-height: none; overflow: visible; }" in printed
+    assert re.search(r"\.designs thead \{[^}]*display: table-row-group", printed)
+    assert re.search(r"\.designs \.words div[^{]*\{[^}]*min-width: 60px", printed)
+
+
 def test_a_page_that_cannot_be_written_leaves_the_old_one(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk is full, the page from before stays as it was, and no part is left behind."""
     page = tmp_path / "page.html"
@@ -957,6 +965,29 @@ def test_the_script_reads_requirements_and_writes_commands() -> None:
     ]
 
 
+def test_a_cost_that_could_be_thousands_or_a_fraction_is_not_guessed() -> None:
+    """The page writes 12,500 for twelve thousand; read as 12.5, a cap would leave out nearly everything without a word."""
+    typed = ["12,500", "1,234,567", "12500", "12,5", "0,125", "1234,567", "12.500"]
+    program = (
+        "const read = (text) => page.readRequirement('cost', text);"
+        "return given.map((text) => read(text) === undefined ? 'no' : read(text));"
+    )
+    assert run_in_node(program, typed) == ["no", "no", 12500, 12.5, 0.125, 1234.567, 12.5]
+    assert run_in_node("return page.readRequirement('accuracy', given);", "97,375") == 0.97375
+
+
+def test_what_is_missing_to_a_requirement_is_written_without_exponents() -> None:
+    """The nearest design of a page in microseconds: "12300 us over", not "1.23e+4 us over"."""
+    columns = {"bound_accuracy": [0.0], "bound_coverage": [0.5], "bound_cost": [20000.0]}
+    given = {"unit": "us", "designs": columns}
+    program = (
+        "const required = {accuracy: 1, coverage: 0.623, cost: 7654};"
+        "return page.verdict(given, required, {fits: [false], best: -1, nearest: 0, by: 'cost'});"
+    )
+    shown = "accuracy 100 points short, coverage 12 points short, cost 12300 us over"
+    assert run_in_node(program, given) == f"No design satisfies this. Shown is the nearest: {shown}."
+
+
 def test_the_script_sorts_both_ways_and_keeps_equals_in_order() -> None:
     """Rising and falling; designs with equal figures stay in the order of the front."""
     program = "return [page.sorted(given, 'ties', false), page.sorted(given, 'ties', true)];"
@@ -1025,6 +1056,36 @@ def test_wrapped_names_fit_their_lines(names: list[str]) -> None:
     lines = wrap_names(names, 20)
     assert all(0 < len(line) <= 20 for line in lines)
     assert wrap_names(["one", "two", "three"], 9) == ["one · two", "three"]
+
+
+def test_a_long_unit_does_not_run_over_the_name_of_its_stage() -> None:
+    """Prices and their unit keep to the room that they have in the picture, also with long numbers; short ones stay whole."""
+    reached = StageEntry.of(_calibration(np.random.default_rng(0), 1)[0])
+    stages = [StageData(number, ("age",), 987654.125, 1.04568e6, reached) for number in (1, 2)]
+    for unit in ("EUR", "microseconds of one core", "x" * 256):
+        drawn = draw_cascade(stages, CostFormat(1.04568e6, unit))
+        prices = [html.unescape(text) for text in re.findall(r'<text class="(?:price|soft) end"[^>]*>([^<]*)</text>', drawn)]
+        assert len(prices) == 3
+        assert max(map(len, prices)) <= 42
+        assert prices[1].endswith("in all")
+        assert (unit in prices[0]) == (unit != "x" * 256)
+        assert (unit in prices[1]) == (unit == "EUR")
+
+
+def test_the_last_number_under_the_picture_is_not_cut_off(tmp_path: Path) -> None:
+    """Costs in the millions: all numbers of the axis end inside the picture, and so does its name with a long unit."""
+    data = read_report_data(make_run(tmp_path / "run"))
+    baseline = data.run.thresholds[0].everything[0].model_copy(update={"cost": 1.2e6})
+    entry = data.run.thresholds[0].model_copy(update={"everything": (baseline,)})
+    run = data.run.model_copy(update={"thresholds": (entry, *data.run.thresholds[1:])})
+    front = Front(data.front, full_cost=1.2e6, unit="long " * 40)
+    drawn = draw_scatter(replace(data, run=run, front=front))
+    ticks = re.findall(r'<text class="tick middle" x="([\d.]+)"[^>]*>([\d,]+)<', drawn)
+    assert ticks[-1][1] == "1,400,000"
+    assert all(float(x) + 7 * len(text) / 2 <= 820 for x, text in ticks)
+    name = re.search(r">(mean cost per item, [^<]*)<", drawn)
+    assert name is not None
+    assert len(name[1]) < 110
 
 
 def test_thresholds_that_differ_in_one_label_are_written_apart() -> None:
