@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 
 from emsco_runtime.bundle.summary import pluralize
+from emsco_runtime.decision import Label
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.features import FeatureOptions
+from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.row_error import RowError
 from emsco_train.data.splits import Splits
@@ -95,14 +97,19 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             raise DataError(
                 f"{current.path} has {pluralize(current.rows, 'row')}, it had {trained.rows} when the run was trained. {_HINT}"
             )
+    paths = ", ".join(file.path for file in source.files)
+    changed = f"{paths}: values have changed since the run was trained"
     # As we wrote it, whose hash was compared: numbers and our own words, without quotes.
     names = _SPLIT_OF_LINE.findall(folder.text("splits.csv"))[1:]
+    labels = plain_labels(source.labels, rows=len(source.labels), where=paths)
+    # Before the thresholds, which would not fit other labels, and would say so as if the user had given them.
+    known = {label for label, split in zip(labels, names, strict=False) if split == "train"}
+    if known != set(run.labels):
+        raise DataError(f"{changed}: {_describe_other_labels(run.labels, known)}. {_HINT}")
     weights = run.class_weight
     class_weight: ClassWeight = (
         {label: weights[str(label)] for label in run.labels if str(label) in weights} if isinstance(weights, dict) else weights
     )
-    paths = ", ".join(file.path for file in source.files)
-    changed = f"{paths}: values have changed since the run was trained"
     try:
         with warnings.catch_warnings():
             # Training has given these warnings already.
@@ -118,7 +125,7 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
             problem = Problem.of(
                 # In the order of the training, whatever it is now; columns that have come since are left out.
                 source.table.select([column.name for column in run.columns]),
-                source.labels,
+                labels,
                 costs=CostModel.from_file(folder.path / "costs.toml"),
                 threshold=dict(zip(run.labels, run.thresholds[0].thresholds, strict=True)),
                 features={
@@ -150,3 +157,9 @@ def _rebuild_problem(folder: RunFolder, run: RunFile, source: Source) -> Problem
     if problem.data_digest() != run.data.fingerprint:
         raise DataError(f"{changed}. {_HINT}")
     return problem
+
+
+def _describe_other_labels(trained: Sequence[Label], current: AbstractSet[Label]) -> str:
+    """Return a label that is new in the train rows, or that is gone from them."""
+    new = sorted(current - set(trained), key=str)
+    return f"the label {new[0]!r} is new" if new else f"the label {min(set(trained) - current, key=str)!r} is gone"

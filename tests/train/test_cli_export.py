@@ -324,10 +324,13 @@ def test_data_that_were_moved(run: Path, default: tuple[str, Manifest, Path], tm
 
 
 def test_data_that_changed(run: Path, tmp_path: Path) -> None:
-    """One value, one row more, a column less: exit 1 with the file and the remedy, and no bundle."""
+    """One value, one row more, a column less, another name for a label: exit 1 with the file and the remedy, and no bundle."""
     changed, longer = mixed_rows(), mixed_rows(301)
     changed[17][1] = "1.234"
+    # Without a check of its own, it was the threshold for 'Ham' that was said to be missing, with the advice to add it.
+    renamed = [[*row[:-1], row[-1].replace("ham", "Ham")] for row in mixed_rows()]
     tables = {
+        "renamed.csv": (write_rows(tmp_path / "renamed.csv", HEADER, renamed), "trained: the label 'Ham' is new. Give"),
         "changed.csv": (write_rows(tmp_path / "changed.csv", HEADER, changed), "values have changed since the run was trained"),
         "longer.csv": (write_rows(tmp_path / "longer.csv", HEADER, longer), "has 301 rows, it had 300 when the run was trained"),
         "less.csv": (write_rows(tmp_path / "less.csv", HEADER[1:], [row[1:] for row in changed]), "there is no column 'size'"),

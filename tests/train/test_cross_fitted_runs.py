@@ -131,6 +131,18 @@ def test_a_run_is_opened_with_its_folds(method: str, column: str | None, tmp_pat
         assert len(problem.validation) == len(problem.train)
 
 
+def test_data_whose_labels_have_changed_are_refused(tmp_path: Path) -> None:
+    """A label that is gone from the train rows is named."""
+    rows = [[*row[:-1], ("ham", "spam", "news")[place % 3]] for place, row in enumerate(wide_rows(120, 2))]
+    path, header = tmp_path / "t.csv", ["a", "b", "label"]
+    request = TrainRequest({None: str(write_rows(path, header, rows))}, Columns(), thresholds=(0.5,), folds=3)
+    train(prepare(request), tmp_path / "run")
+    assert open_run(tmp_path / "run").run.labels == ("ham", "news", "spam")
+    write_rows(path, header, [[*row[:-1], row[-1].replace("news", "ham")] for row in rows])
+    with pytest.raises(DataError, match=r"changed since the run was trained: the label 'news' is gone\. Give the data"):
+        open_run(tmp_path / "run")
+
+
 def test_data_whose_groups_have_changed_are_refused(tmp_path: Path) -> None:
     """The fingerprint holds the folds: other groups in the same table make other folds, and the export says so."""
     rows = [[str(number // 3), *row] for number, row in enumerate(wide_rows(120, 2))]
