@@ -94,6 +94,10 @@ class Design:
                 f"design {self.id}: coverage {self.coverage}, accuracy {self.accuracy}, cost {self.cost}, ties {self.ties}: "
                 "expected shares from 0 to 1, a finite cost of at least 0 and at least 1 tie"
             )
+        if self.rows < 0 or (self.units is not None and self.units < 1):
+            raise DesignError(
+                f"design {self.id}: rows {self.rows}, units {self.units}: expected at least 0 rows, and None or at least 1 unit"
+            )
         thresholds = self.stage_thresholds  # which checks them
         if self.early_thresholds is not None and (len(self.stages) < 2 or thresholds.early == thresholds.last):
             detail = "expected none, since there is one stage" if len(self.stages) < 2 else "expected others than `thresholds`"

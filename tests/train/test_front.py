@@ -6,6 +6,7 @@ import builtins
 import json
 import math
 import pickle
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -454,6 +455,11 @@ def test_damaged_json() -> None:
         Front.from_json(FRONT.to_json().replace(FRONT[0].id, "0" * 12))
     with pytest.raises(DataError, match=r"front: designs\.1.*ties 0"):
         Front.from_json(FRONT.to_json().replace('"ties": 3', '"ties": 0').replace('"ties":3', '"ties":0'))
+    for rows in (-1, -500):
+        with pytest.raises(DataError, match=rf"front: designs\.0.*rows {rows}, units None: expected at least 0 rows"):
+            Front.from_json(re.sub(r'"rows": ?500,', f'"rows":{rows},', counted(500).to_json(), count=1))
+    with pytest.raises(DataError, match=r"front: designs\.0.*units 0: expected at least 0 rows, and None or at least 1 unit"):
+        Front.from_json(re.sub(r'"units": ?null', '"units":0', counted(500).to_json(), count=1))
     with pytest.raises(DataError, match=r"front: designs\.0\.rows is not part of version 1"):
         Front.from_json(counted(9).to_json().replace('"version": 3', '"version": 1').replace('"version":3', '"version":1'))
     with pytest.raises(DataError, match=r"front: designs\.0\.precision.*expected finite numbers of at least 0"):
