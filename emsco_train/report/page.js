@@ -208,7 +208,7 @@ function start(page) {
     const slider = sliders.find((one) => one.dataset.for === part);
     const free = part === "cost" ? slider.max : slider.min;
     if (event.target === slider) form.elements[part].value = Number(slider.value) === Number(free) ? "" : slider.value;
-    else slider.value = form.elements[part].value.trim().replace(",", ".") || free;
+    else slider.value = readRequirement(part, event.target.value) === undefined ? free : event.target.value.trim().replace(",", ".") || free;
     update();
   });
 
