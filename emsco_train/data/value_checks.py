@@ -37,6 +37,7 @@ _MIN_NINES_ROWS, _MIN_NINES_SHARE, _MIN_OTHER_ROWS = 2, 0.005, 10
 
 # A decimal comma, groups of three digits, a currency or a percent sign: no number for Python's `float`.
 _WRITTEN_NUMBER = re.compile(r"[$€£]?\s*[-+]?\d+([ ,.']\d{3})*([.,]\d+)?\s*[%$€£]?")
+_DIGIT_GROUP = re.compile(r"\d[ ,']\d{3}(?!\d)")
 _MIN_WRITTEN_SHARE = 0.9
 
 # What the index of a data frame is called in a file: that of a sample of its rows is a counter with gaps of any size.
@@ -122,9 +123,12 @@ def _check_mixed(name: str, counts: Counter[str], *, is_useless: bool) -> Findin
         what = f"numbers written as text, such as {_example(numbers)}, so that each of {len(numbers):,} is a category"
         return Finding("mixed", name, what, "make it a column of numbers", is_useless=is_useless)
     words = Counter({text: rows for text, rows in counts.items() if not is_numeric_text(text)})
+    # Amounts of which only the large ones have groups of digits: taken as missing, as words may be, these would be lost.
+    if all(_DIGIT_GROUP.search(text) for text in words):
+        return _check_written_numbers(name, list(counts), is_useless=is_useless)
     if words.total() > 0.5 * counts.total():
         return None
-    shown = ", ".join(f"{word!r} ({rows:,} rows)" for word, rows in words.most_common(3))
+    shown = ", ".join(f"{word!r} ({pluralize(rows, 'row')})" for word, rows in words.most_common(3))
     what = f"numbers with words among them, {shown}, so that each of {len(numbers):,} numbers is a category"
     return Finding(
         "mixed", name, what, "name words that mean a missing value with `missing`, or correct them", is_useless=is_useless
@@ -135,7 +139,9 @@ def _check_written_numbers(name: str, texts: list[str], *, is_useless: bool) -> 
     written = [text for text in texts if _WRITTEN_NUMBER.fullmatch(text.strip())]
     if len(written) < _MIN_WRITTEN_SHARE * len(texts):
         return None
-    what = f"numbers that are written as {_example(written)}, so that each of {len(written):,} is a category"
+    # Where plain numbers stand beside them, one that shows how it is written.
+    shown = [text for text in written if not is_numeric_text(text)] or written
+    what = f"numbers that are written as {_example(shown)}, so that each of {len(written):,} is a category"
     remedy = "write plain numbers, with a decimal point, and without units or groups of digits"
     return Finding("mixed", name, what, remedy, is_useless=is_useless)
 

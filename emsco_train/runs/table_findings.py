@@ -84,10 +84,9 @@ def drop_useless_columns(source: Source, findings: Sequence[Finding]) -> Source:
         shown = "; ".join(f"{one.column!r} ({one.what})" for one in dropped[:3])
         more = f" and {pluralize(len(dropped) - 3, 'other')}" if len(dropped) > 3 else ""
         # What helps one column is not what helps another: a date is no category, and 1,5 is to be written as 1.5.
-        remedies = [f"or, for {str(one.column)!r}, {one.remedy}" for one in dropped if one.remedy]
+        remedy = next((f"; {one.column!r}: {one.remedy}" for one in dropped if one.remedy), "")
         raise DataError(
-            f"only {pluralize(len(left), 'column')} would be left to learn from, without {shown}{more}: "
-            + ", ".join(["add columns", *remedies[:1]])
+            f"only {pluralize(len(left), 'column')} would be left to learn from, without {shown}{more}: add columns{remedy}"
         )
     return source.without(names)
 

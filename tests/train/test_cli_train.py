@@ -503,7 +503,14 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
     ),
     "decimal commas": (
         "size,verdict\n" + "".join(f'"{place},5",{("ham", "spam")[place % 2]}\n' for place in range(60)),
-        "so that each of 60 is a category): add columns, or, for 'size', write plain numbers, with a decimal point",
+        "so that each of 60 is a category): add columns; 'size': write plain numbers, with a decimal point",
+    ),
+    "dates alone": (
+        csv_text(
+            ("size", "day", "verdict"),
+            [[row[0], f"2024-01-{place % 28 + 1:02}", row[5]] for place, row in enumerate(mixed_rows(60))],
+        ),
+        "without 'day' (dates, such as '2024-01-01'): add columns; 'day': make it a number, such as days since a date, or",
     ),
     "nameless column": (
         csv_text(("", *HEADER[1:])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,6 +79,11 @@ USELESS = {
         "mixed",
         "numbers that are written as '$ ",
     ),
+    "amounts of which only large ones have groups of digits": (
+        ["12.5", *[f"{value:,}" for value in rng().integers(0, 2000, ROWS - 1)]],
+        "mixed",
+        "numbers that are written as '1,",
+    ),
     "words among numbers": (
         ["unknown"] * 60 + [f"{value:.1f}" for value in rng().normal(0, 10, ROWS - 60)],
         "mixed",
@@ -94,6 +100,17 @@ def test_columns_that_no_model_can_learn_from(what: str) -> None:
     assert finding is not None
     assert (finding.kind, finding.column, finding.is_useless, finding.is_dropped) == (kind, "x", True, False)
     assert said in finding.what
+
+
+def test_how_a_number_is_written_is_shown_by_one_that_is_written_so() -> None:
+    """Not by a plain one beside it, and never as a word that may mean a missing value: with that remedy it would be lost."""
+    finding = look(["12.5", *[f"{value:,}" for value in rng().integers(0, 10000, ROWS - 1)]])
+    assert finding is not None
+    assert re.match(r"numbers that are written as '\d,\d{3}', so", finding.what)
+    assert finding.remedy == "write plain numbers, with a decimal point, and without units or groups of digits"
+    word = look(["unknown", *[f"{value:.3f}" for value in rng().normal(0, 10, ROWS - 1)]])
+    assert word is not None
+    assert "'unknown' (1 row), so" in word.what
 
 
 USEFUL = {
