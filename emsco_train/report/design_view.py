@@ -66,7 +66,7 @@ def _counts_table(data: ReportData, design_data: DesignData) -> str:
         cells = "".join(f"<td{kind}>{escape_html(text)}</td>" for kind, text in zip(kinds, texts, strict=True))
         body += f'<tr><th scope="row">{escape_html(name)}</th>{cells}</tr>'
     return (
-        '<div class="wide"><table class="figures"><thead>'
+        '<div class="wide"><table class="figures counts"><thead>'
         f'<tr><td></td><th colspan="{len(own)}" scope="colgroup">this design</th>'
         f'<th colspan="{len(columns) - len(own)}" scope="colgroup" class="other">'
         f"all features at once{baseline.kind_note}</th></tr>"

@@ -809,6 +809,15 @@ def test_wrong_use_and_help() -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
 
 
+def test_long_facts_stay_in_their_column_and_labels_look_alike(text: str) -> None:
+    """A remark on folds by time ran over the fact beside it; the figures of the last label were thin, as if they counted less."""
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    assert ".facts small { display: inline-block; }" in style
+    assert ".counts tbody tr:last-child td { font-weight: 400; }" in style
+    figures = re.findall(r'<table class="(figures[^"]*)"', text)
+    assert figures == ["figures counts", "figures"]
+
+
 def test_the_table_of_all_designs_is_printed_whole(text: str) -> None:
     """On paper nothing scrolls: columns get narrow instead of being cut off, and no header is repeated without its names."""
     printed = text.partition("@media print")[2].partition("</style>")[0]
