@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace) -> None:
 
     bundle = read_bundle(options.bundle, verify=options.verify)
     split_rows = read_split_rows(options.run, options.split) if options.run else None
-    with open_table(options.rows) as table, _open_decisions(options.out, options.rows) as file:
+    with open_table(options.rows) as table, _open_decisions(options.out, _list_inputs(options, bundle.manifest)) as file:
         doubt = find_other_table(options.run, options.split, options.rows) if options.run else None
         decider = _ChunkDecider(
             Cascade(bundle, on_failure=options.on_failure),
@@ -196,14 +196,25 @@ class _ChunkDecider:
         return _Answer(format_decisions(chunk.start + rows, grouped), DecisionCounts.of(grouped, unknown))
 
 
-def _open_decisions(path: str, rows: str) -> AbstractContextManager[TextIO]:
-    """Open the file of decisions: an error leaves no half-written file, and an older one as it was."""
+def _list_inputs(options: argparse.Namespace, manifest: Manifest) -> Iterator[tuple[Path, str]]:
+    """Yield the files that are read, each with what it is: decisions written over one of the bundle would be the end of it."""
+    yield Path(options.rows), "the table itself"
+    for name in ("manifest.json", *(stage.model.path for stage in manifest.stages)):
+        yield Path(options.bundle, name), "a file of the bundle"
+    if options.run:
+        for name in ("run.json", "splits.csv"):
+            yield Path(options.run, name), "a file of the run"
+
+
+def _open_decisions(path: str, inputs: Iterable[tuple[Path, str]]) -> AbstractContextManager[TextIO]:
+    """Open the file of decisions, which may be none of `inputs`: an error leaves it as it was, not half-written."""
     # A stream such as /dev/stdout is no file once it is resolved.
     given, target = Path(path), Path(path).resolve()
     if not path or target.is_dir():
         raise InputError(f"--out {path}: expected a file, this is a folder" if path else "--out: expected a file name, got ''")
-    if given.exists() and given.samefile(rows):
-        raise InputError(f"--out {path}: that is the table itself, which would be overwritten. Choose another file")
+    for used, what in inputs:
+        if given.exists() and used.exists() and given.samefile(used):
+            raise InputError(f"--out {path}: that is {what}, which would be overwritten. Choose another file")
     if not target.parent.is_dir():
         raise InputError(f"--out {path}: the folder {target.parent} does not exist. Make it first")
     return open_output(given)

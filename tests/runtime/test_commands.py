@@ -325,6 +325,20 @@ def test_run_replaces_only_plain_files(bundle: Path, tmp_path: Path) -> None:
     assert rows.read_text() == ROWS
 
 
+def test_run_does_not_write_over_what_it_reads(bundle: Path, tmp_path: Path) -> None:
+    """Decisions written over the manifest, a model or the splits of a run would be the last that these could be used for."""
+    rows = write_csv(tmp_path / "rows.csv", ROWS)
+    write_csv(tmp_path / "splits.csv", "row,split\n0,test\n")
+    given = ("emsco-run", bundle, rows, "--run", tmp_path, "--split", "test", "--out")
+    model = next(bundle.glob("stages/*.onnx"))
+    for file, what in ((bundle / "manifest.json", "bundle"), (model, "bundle"), (tmp_path / "splits.csv", "run")):
+        before = file.read_bytes()
+        message = run_refused(1, *given, file)
+        assert f"--out {file}: that is a file of the {what}, which would be overwritten. Choose another file" in message
+        assert file.read_bytes() == before
+    assert run(*given, tmp_path / "out.csv").returncode == 0
+
+
 def test_run_writes_into_streams(bundle: Path, tmp_path: Path) -> None:
     """Decisions go down a pipe, into a process substitution, or into the file that standard output is, before the summary."""
     rows, packed = write_csv(tmp_path / "rows.csv", ROWS), tmp_path / "out.csv.gz"
