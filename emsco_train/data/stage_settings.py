@@ -36,6 +36,9 @@ StageKind: TypeAlias = Literal["straight", "curved", "boosted"]
 Upgrade: TypeAlias = Literal["boosted"]
 # Of the largest weight: less is lost where the two are added.
 _LEAST_SHARE = 1e-15
+# Of one row: squares of such weights, and sums of these, are still numbers.
+_LARGEST_WEIGHT = 1e150
+_EXPECTED_WEIGHT = f"expected {1 / _LARGEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}: bring all weights to a mean of 1"
 # By package and class: neither LightGBM nor XGBoost is imported for this.
 _DIRECTION_PARAMETERS = {
     ("lightgbm", "LGBMClassifier"): "monotone_constraints",
@@ -209,9 +212,12 @@ def check_sample_weight(sample_weight: Any, count: int) -> Floats:
 
 
 def _refuse_extreme_weight(rows: Floats) -> None:
-    """Raise if a weight is so large that all others together vanish beside it."""
+    """Raise if a weight is so large that all others together vanish beside it, or one that cannot be computed with."""
     if not len(rows):
         return
+    far = np.flatnonzero(_is_far_from_1(rows) & (rows > 0))
+    if len(far):
+        raise DataError(f"`sample_weight`, row {far[0]}: {rows[far[0]]:g} cannot be computed with, {_EXPECTED_WEIGHT}")
     largest = int(rows.argmax())
     if 0 < np.delete(rows, largest).sum() < _LEAST_SHARE * rows[largest]:
         detail = f"all other rows together count for nothing beside {rows[largest]:g}"
@@ -234,9 +240,18 @@ def _label_weights(class_weight: object, labels: tuple[Label, ...]) -> Floats:
     faults += [
         f"{weight!r} for label {name!r} is not a number above 0" for name, weight in given.items() if not _is_positive(weight)
     ]
+    faults += [
+        f"{weight!r} for label {name!r} cannot be computed with, {_EXPECTED_WEIGHT}"
+        for name, weight in given.items()
+        if _is_positive(weight) and _is_far_from_1(float(weight))
+    ]
     if faults:
         raise DesignError("`class_weight`: " + "; ".join(faults) + f" (labels: {', '.join(map(str, labels))})")
     return np.array([float(given.get(str(label), 1.0)) for label in labels])
+
+
+def _is_far_from_1(weights: Any) -> Any:
+    return (weights > _LARGEST_WEIGHT) | (weights < 1 / _LARGEST_WEIGHT)
 
 
 def _is_positive(weight: object) -> bool:

@@ -140,7 +140,8 @@ def _parse_number(name: str, own_advice: str | None, value: str, line: Callable[
         )
         raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a number. {advice}") from None
     if math.isinf(number):
-        advice = "Cap it, or leave the field empty"
+        # Where there is advice of their own, fields must not be empty.
+        advice = "Cap it" if own_advice else "Cap it, or leave the field empty"
         raise DataError(f"{line()}: column {name!r} holds {value!r}, expected a finite number. {advice}")
     return number
 

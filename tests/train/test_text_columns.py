@@ -132,3 +132,10 @@ def test_a_missing_label_is_an_error_that_names_its_line() -> None:
     """The message names file, line and column, and the remedy."""
     with pytest.raises(DataError, match=r"t\.csv line 3: the label 'y' is missing; give it a label, or drop such rows"):
         parse_labels("y", ListColumn(["a", " "]), place)
+
+
+def test_an_infinite_number_may_be_left_out_unless_every_field_needs_one() -> None:
+    """A weight that is left empty is refused in turn: with advice of its own, a column is not told to do that."""
+    for advice, said in ((None, "Cap it, or leave the field empty"), ("Weights are plain numbers", "Cap it")):
+        with pytest.raises(DataError, match=f"expected a finite number. {said}$"):
+            parse_column("x", ListColumn(["inf"]), "numeric", lambda row: f"line {row + 2}", advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from emsco_train.costs.units import CostUnits
 from emsco_train.data.problem import Problem
 from emsco_train.data.row_units import MAX_UNITS, row_units
 from emsco_train.data.splits import Shares
+from emsco_train.data.stage_settings import check_sample_weight, row_weights
 from emsco_train.designs.design import Design
 from emsco_train.designs.genes import Genes
 from emsco_train.designs.selection import Requirements
@@ -258,6 +260,17 @@ def test_ready_splits_have_weights_of_their_own() -> None:
         Problem.from_splits(**pairs, sample_weight={"validation": [1, 1, 1, -1, *[1] * 36]})  # type: ignore[arg-type]
     with pytest.raises(DesignError, match="`sample_weight` names 'certify': expected some of train, validation, test"):
         Problem.from_splits(**pairs, sample_weight={"certify": [1]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weight", [1e305, 1e200, 1e-200, 5e-324])
+def test_weights_that_cannot_be_computed_with_are_refused(weight: float) -> None:
+    """Sums and squares of them are infinite or 0: an IndexError or an OverflowError out of the fits. 0 is a weight."""
+    weights = np.full(800, weight)
+    with pytest.raises(DataError, match=re.escape(f"row 0: {weight:g} cannot be computed with, expected 1e-150 to 1e+150")):
+        make_problem(weights)
+    with pytest.raises(DesignError, match="for label 'a' cannot be computed with, expected 1e-150 to"):
+        row_weights(np.array([0, 1]), ("a", "b"), class_weight={"a": weight, "b": weight}, sample_weight=None)
+    assert check_sample_weight([0.0, 1e150, 2e149], 3).tolist() == [0.0, 1e150, 2e149]
 
 
 def test_weights_of_rows_that_are_never_fitted_are_checked() -> None:
