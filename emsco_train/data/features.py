@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from emsco_runtime.bundle.encoding import ValueFault, category_name, encode_column, make_encoder
 from emsco_runtime.bundle.manifest import Feature, RawValue
 from emsco_runtime.support.arrays import Array, Floats, Mask
+from emsco_runtime.support.formatting import shorten
 from emsco_runtime.support.missing_values import is_missing
 from emsco_train.costs.cost_model import CostModel
 from emsco_train.data.row_error import RowError
@@ -240,9 +241,11 @@ class ColumnSummary:
         except ValidationError as error:
             # Names and categories are the user's words, and the bundle format cannot hold all of them.
             fault = first_error(error)
-            detail = f"{fault.path} is {fault.value!r}, which a bundle cannot hold: {fault.message}"
+            # Whole pages may stand in a table.
+            shown = shorten(repr(fault.value))
+            detail = f"{fault.path} is {shown}, which a bundle cannot hold: {fault.message}"
             if isinstance(fault.value, str) and not fault.value.isprintable():
-                detail = f"{fault.value!r} holds a line break or another control character, which a bundle cannot hold"
+                detail = f"{shown} holds a line break or another control character, which a bundle cannot hold"
             raise DataError(f"column {name!r}: {detail}; change the text, or leave the column out") from None
 
 

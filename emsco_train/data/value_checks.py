@@ -190,7 +190,8 @@ def check_numbers(name: str, present: Floats, table_rows: int, *, has_gaps: bool
         remedy = "make it days since a date: as it is, the last day of a month and the next day are far apart"
         return Finding("date", name, f"whole numbers that look like dates, such as {present[0]:.0f}", remedy)
     different, keep = len(np.unique(present)), f"keep it with `kinds={{{name!r}: 'numeric'}}`"
-    is_counter = present.max() - present.min() < 2 * table_rows or _INDEX_NAME.fullmatch(name.strip())
+    # As plain floats, whose difference may be infinite without a warning of numpy's.
+    is_counter = float(present.max()) - float(present.min()) < 2 * table_rows or _INDEX_NAME.fullmatch(name.strip())
     if different == len(present) and is_counter:
         return Finding("id", name, "a row number or another counter: every value is different", keep, is_useless=True)
     if _ID_NAME.search(name) and different > _MAX_RARE_CATEGORIES:

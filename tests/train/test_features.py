@@ -82,6 +82,8 @@ def test_costs_and_groups_are_carried() -> None:
         ([object(), object()], None, "training row 0: expected a number, got <object"),
         ([1.0, None], FeatureOptions(missing="forbid"), "column 'x', row 1: a missing value"),
         (["", "a"], None, "column 'x': categories.0 is '', which a bundle cannot hold"),
+        # The text of a whole page made a message as long.
+        (["p" * 5000, "a"], None, r"column 'x': categories.\d is 'p{199}\.\.\., which a bundle cannot hold"),
     ],
 )
 def test_bad_columns(values: Any, options: FeatureOptions | None, message: str) -> None:

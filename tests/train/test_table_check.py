@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from emsco_train.data import table_check
 from emsco_train.data.finding import Finding
 from emsco_train.data.label_checks import _rising
 from emsco_train.data.table_check import check_columns
-from emsco_train.data.value_checks import check_missing_number
+from emsco_train.data.value_checks import check_missing_number, check_numbers
 
 ROWS = 400
 
@@ -100,6 +101,13 @@ def test_columns_that_no_model_can_learn_from(what: str) -> None:
     assert finding is not None
     assert (finding.kind, finding.column, finding.is_useless, finding.is_dropped) == (kind, "x", True, False)
     assert said in finding.what
+
+
+def test_numbers_far_apart_are_looked_at_without_warnings() -> None:
+    """The range of a column may be beyond all numbers; the commands showed a warning of numpy's, which named no column."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_numbers("x", np.array([-1e308, 1e308] * 50), 100, has_gaps=False) is None
 
 
 def test_how_a_number_is_written_is_shown_by_one_that_is_written_so() -> None:
