@@ -217,19 +217,34 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
 def _read_group(schema: Any, group: Any, columns: list[str]) -> Iterator[dict[str, Array]]:
     import pyarrow as pa  # noqa: PLC0415
 
+    own = group.physical_schema
+    # Whole numbers are read as they are: not all of them are floats, or fit a type with a sign.
+    whole = {name: own.field(name).type for name in columns if name in own.names and pa.types.is_integer(own.field(name).type)}
+    read = pa.schema([schema.field(name).with_type(whole.get(name, schema.field(name).type)) for name in columns])
     try:
-        for batch in group.to_batches(schema, columns=columns, batch_size=_batch_rows(schema, columns)):
+        for batch in group.to_batches(read, columns=columns, batch_size=_batch_rows(schema, columns)):
             if batch.num_rows:
-                yield {name: to_array(batch.column(name)) for name in columns}
+                yield {name: _to_joined_array(batch.column(name), schema.field(name).type) for name in columns}
     except pa.ArrowException as error:
-        own = {field.name: field.type for field in group.physical_schema}
-        others = [name for name in columns if own.get(name, schema.field(name).type) != schema.field(name).type]
-        types = ", ".join(f"{name} is {own[name]}, read as {schema.field(name).type}" for name in others)
+        others = [name for name in columns if name in own.names and own.field(name).type != schema.field(name).type]
+        types = ", ".join(f"{name} is {own.field(name).type}, read as {schema.field(name).type}" for name in others)
         differs = InputError(
-            f"{group.path}: other types than in the files before, as which not every value can be read: {types} "
+            f"{group.path}: other types than in other files, as which not every value can be read: {types} "
             f"({_first_line(error)}). Write all files of a folder with the same types"
         )
         raise (differs if others else _unreadable_parquet(group.path, error)) from None
+
+
+def _to_joined_array(column: Any, kind: Any) -> Array:
+    """Return a column as an array of the type of its folder; one with whole numbers that are too large for it as objects."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if column.type == kind:
+        return to_array(column)
+    try:
+        return to_array(column.cast(kind))
+    except pa.ArrowInvalid:
+        return np.array(column.to_pylist(), dtype=object)
 
 
 def _open_parquet(path: str) -> Any:
@@ -245,10 +260,11 @@ def _open_parquet(path: str) -> Any:
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
-        options = {"format": "parquet", "partitioning": "hive", "partition_base_dir": path}
-        dataset = pa.dataset.dataset(files, **options)
+        dataset = pa.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=path)
         if len(files) > 1:
-            dataset = pa.dataset.dataset(files, schema=_join_schemas(dataset), **options)
+            # Of the same fragments, which have read what is at the end of each file.
+            fragments = list(dataset.get_fragments())
+            dataset = pa.dataset.FileSystemDataset(fragments, _join_schemas(dataset), dataset.format, dataset.filesystem)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
     return dataset
@@ -285,28 +301,42 @@ def _join_schemas(dataset: Any) -> Any:
 
     Files of different columns are refused: Arrow would take those of another file for missing values.
     """
-    schema = dataset.schema
+    import pyarrow as pa  # noqa: PLC0415
+
+    types = {field.name: field.type for field in dataset.schema}
     expected: set[str] | None = None
+    joined: Any = None
     for fragment in dataset.get_fragments():
-        names = set(fragment.physical_schema.names)
+        # Most are alike as a whole, and a folder may have thousands of files, and they thousands of columns.
+        if fragment.physical_schema == joined:
+            continue
+        joined = fragment.physical_schema
+        names = set(joined.names)
         expected = expected or names
         if names != expected:
             others = ", ".join(sorted(names ^ expected))
             detail = "has other columns than the first file of the folder"
             raise InputError(f"{fragment.path}: {detail} (only one of them has {others}). All files of a folder are one table")
-        for field in fragment.physical_schema:
-            place = schema.get_field_index(field.name)
-            schema = schema.set(place, _join_fields(schema.field(place), field))
-    return schema
+        for field in joined:
+            if field.type != types[field.name]:
+                types[field.name] = _join_types(types[field.name], field.type)
+    return pa.schema([field.with_type(types[field.name]) for field in dataset.schema])
 
 
-def _join_fields(one: Any, other: Any) -> Any:
-    """Return a field for the values of both, such as float64 for float32 and float64; the first one where there is none."""
+def _join_types(one: Any, other: Any) -> Any:
+    """Return a type for the values of both, such as float64 for float32 and float64; the first one where there is none."""
     import pyarrow as pa  # noqa: PLC0415
 
+    both = (one, other)
+    if any(map(pa.types.is_decimal, both)) and any(map(pa.types.is_floating, both)):
+        # Arrow would take the float, however narrow.
+        return pa.float64()
+    texts = [kind for kind in both if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+    if texts and any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in both):
+        # Arrow would make bytes of text, which are the values of no feature.
+        return texts[0]
     with contextlib.suppress(pa.ArrowException):
-        fields = [pa.field(field.name, field.type) for field in (one, other)]
-        return pa.unify_schemas([pa.schema([field]) for field in fields], promote_options="permissive").field(0)
+        return pa.unify_schemas([pa.schema([("", kind)]) for kind in both], promote_options="permissive").field(0).type
     return one
 
 

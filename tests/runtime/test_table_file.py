@@ -9,6 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -425,7 +426,7 @@ def test_a_file_of_other_types_than_the_first_is_named(tmp_path: Path) -> None:
         chunks = table.read(["a", "b"])
         assert next(chunks).columns["a"].tolist() == [1.0]  # type: ignore[union-attr]
         with pytest.raises(
-            InputError, match=r"2.parquet: other types than in the files before.*: a is string, read as double \(.*many"
+            InputError, match=r"2.parquet: other types than in other files.*: a is string, read as double \(.*many"
         ):
             next(chunks)
 
@@ -440,3 +441,34 @@ def test_files_of_a_folder_may_have_types_that_fit(tmp_path: Path) -> None:
         chunks = list(table.read(["a", "b", "c", "day"]))
     found = [[chunk.columns[name].tolist() for name in ("a", "b", "c", "day")] for chunk in chunks]  # type: ignore[union-attr]
     assert found == [[[0.5], [1.0], [None], [3]], [[0.1], [2.5], ["x"], [3]]]
+
+
+def test_files_with_the_same_types_are_not_joined_column_by_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of files with hundreds of columns, that would take many times as long as to read what they hold."""
+    for number in range(3):
+        pa.parquet.write_table(pa.table({"a": [number], "b": ["x"]}), tmp_path / f"{number}.parquet")
+    monkeypatch.setattr(pa, "unify_schemas", None)
+    with open_table(str(tmp_path)) as table:
+        assert [chunk.columns["a"].tolist() for chunk in table.read(["a", "b"])] == [[0], [1], [2]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param([2**53 + 1, 7], [1.5, None], id="beyond what floats hold"),
+        pytest.param(pa.array([2**64 - 1], pa.uint64()), [-1], id="beyond numbers with a sign"),
+        pytest.param([Decimal("1234567.25")], pa.array([0.5], pa.float16()), id="decimals and floats"),
+        pytest.param([1, 2], [Decimal("1.25")], id="decimals and whole numbers"),
+        pytest.param(["red"], [b"green"], id="text"),
+    ],
+)
+def test_types_of_a_folder_that_hold_every_value(tmp_path: Path, one: Any, other: Any) -> None:
+    """In every order of the files: whole numbers beyond a float stay such, decimals become no narrow float, text no bytes."""
+    for number, values in enumerate([one, other, one]):
+        pa.parquet.write_table(pa.table({"a": values}), tmp_path / f"{number}.parquet")
+    with open_table(str(tmp_path)) as table:
+        found = [value for chunk in table.read(["a"]) for value in chunk.columns["a"].tolist()]  # type: ignore[union-attr]
+    expected = [value for values in (one, other, one) for value in pa.array(values).to_pylist()]
+    assert [None if value != value else value for value in found] == [
+        value.decode() if isinstance(value, bytes) else value for value in expected
+    ]
