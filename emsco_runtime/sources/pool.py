@@ -286,13 +286,20 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
 
     def _pass_slot_on(self) -> None:
         """Let a waiting call have a slot that became free while its thread is still busy; the caller holds the lock."""
+        error = self._find_thread()
+        if error is not None:
+            # They would wait for a call that hangs, or that waits for them.
+            self._refuse_waiting(error)
+
+    def _find_thread(self) -> PoolFull | None:
+        """Wake a thread for the waiting calls, or start one; return why not, if there is none for them."""
         try:
             self._wake_or_start_thread()
         except RuntimeError as error:
-            # The system starts no thread. Those that count will do; without any, calls would wait for one that hangs, or that
-            # waits for them.
+            # The system starts no thread. Those that count will do.
             if self._active <= 0:
-                self._refuse_waiting(PoolFull(str(error)))
+                return PoolFull(str(error))
+        return None
 
     def _refuse_waiting(self, error: PoolFull) -> None:
         while self._waiting:
@@ -327,7 +334,17 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
         with self._condition:
             if call.started is None or time.perf_counter() - call.started < hold_s:
                 return False
-            return self._abandoned + self._blocked < self._max_abandoned and self.release_slot(call)
+            if self._abandoned + self._blocked >= self._max_abandoned:
+                return False
+            if call.nested_waits or call.done():
+                return self.release_slot(call)
+            call.nested_waits = 1
+            self._blocked += 1
+            if self._find_thread() is None:
+                return True
+            # Those that wait have this thread when it ends, and are refused if that takes longer than its timeout.
+            self.reacquire_slot(call)
+            return False
 
     free_place, take_place = release_slot, reacquire_slot  # the public names
 

@@ -704,6 +704,38 @@ def test_a_call_that_takes_long_lets_the_next_one_begin(single: AcquirerPool) ->
     assert single.counts.abandoned_ever == 0
 
 
+def test_a_long_call_is_waited_for_where_no_thread_can_be_started(single: AcquirerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system gives no thread for the calls that wait: they begin when the long one ends, or as soon as there is a thread."""
+    hanging, start = HangingSource(7.0), threading.Thread.start
+    refused: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name != "emsco-acquirer":
+            start(thread)
+            return
+        refused.append(thread.name)
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        for begins_by in ("end", "thread"):
+            seen = len(refused)
+            long = await hold_up(single, hanging, hold_s=0.2)
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refuse)
+                waiting = [asyncio.ensure_future(single.call_async(len, "abc", timeout_s=60)) for _ in range(3)]
+                await asyncio.to_thread(wait_until, lambda seen=seen: len(refused) > seen, "no thread is started")
+                if begins_by == "end":
+                    hanging.release_event.set()
+                    assert await asyncio.gather(*waiting) == [3, 3, 3]
+            assert await asyncio.gather(*waiting) == [3, 3, 3]
+            hanging.release_event.set()
+            assert await long == 7.0
+            hanging.release_event.clear()
+
+    asyncio.run(run())
+    assert single.counts.abandoned_ever == single._blocked == 0
+
+
 def test_short_calls_keep_their_slot_and_waiting_ones_have_none(single: AcquirerPool) -> None:
     """Ten calls take turns, though most of them wait for longer than they would be let run."""
     overlap = Overlap()
