@@ -88,7 +88,8 @@ def _check_keys(keys: object, count: int) -> Sequence[str | None]:
 
 def _list_items(items: Any) -> list[Any]:
     # A data frame has a list of them, and gives their names one after the other; results of databases have a method.
-    columns = getattr(items, "columns", None)
+    # Of its class: of a Series or a record array, a label or a field may have that name.
+    columns = getattr(type(items), "columns", None)
     is_table = columns is not None and not callable(columns)
     if is_table or not (hasattr(items, "__iter__") or hasattr(items, "__getitem__")):
         advice = "One item goes to `decide`, a table to `decide_columns`"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import traceback
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -299,12 +298,24 @@ def test_one_item_or_a_table_is_not_many_items() -> None:
             """Return names, as those of some libraries do."""
             return tuple(UNCLEAR)
 
+    class Frame(list[str]):
+        """A table by columns."""
+
+        columns = ("size",)
+
+    class Labelled(list[Any]):
+        """Items by labels, one of which is the name of an attribute, as in a Series."""
+
+        def __init__(self, items: list[Any]) -> None:
+            super().__init__(items)
+            self.columns = items[0]
+
     cascade = Cascade(sample_bundle())
-    table = SimpleNamespace(columns=["size"], __iter__=lambda: iter(["size"]))
-    for wrong, kind in ((5, "int"), (None, "NoneType"), (table, "SimpleNamespace")):
+    for wrong, kind in ((5, "int"), (None, "NoneType"), (Frame(["size"]), "Frame")):
         with pytest.raises(InputError, match=f"items: expected a sequence of items, got {kind}. One item goes to `decide`"):
             cascade.decide_many(wrong)  # type: ignore[arg-type]
     assert len(cascade.decide_many(Rows([UNCLEAR, CLEAR]))) == 2
+    assert len(cascade.decide_many(Labelled([UNCLEAR, CLEAR]))) == 2
 
 
 def test_a_batch_acquirer_may_empty_its_list() -> None:
