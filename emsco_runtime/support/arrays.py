@@ -53,8 +53,5 @@ def _is_large_integer(value: object) -> bool:
 
 
 def _to_object_array(values: Sequence[Any]) -> Array:
-    # Filled in place: handed over at once, values that are sequences themselves would become further dimensions.
-    column = np.empty(len(values), dtype=object)
-    for position, value in enumerate(values):
-        column[position] = value
-    return column
+    # One by one: handed over at once, values that are sequences themselves would become further dimensions.
+    return np.fromiter(values, dtype=object, count=len(values))
