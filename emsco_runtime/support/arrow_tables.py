@@ -217,17 +217,17 @@ def read_parquet_chunks(path: str, columns: Sequence[str]) -> Iterator[dict[str,
 def _read_group(schema: Any, group: Any, columns: list[str]) -> Iterator[dict[str, Array]]:
     import pyarrow as pa  # noqa: PLC0415
 
-    own = group.physical_schema
+    own = dict(zip(group.physical_schema.names, group.physical_schema.types, strict=True))
     # Whole numbers are read as they are: not all of them are floats, or fit a type with a sign.
-    whole = {name: own.field(name).type for name in columns if name in own.names and pa.types.is_integer(own.field(name).type)}
+    whole = {name: own[name] for name in columns if name in own and pa.types.is_integer(own[name])}
     read = pa.schema([schema.field(name).with_type(whole.get(name, schema.field(name).type)) for name in columns])
     try:
         for batch in group.to_batches(read, columns=columns, batch_size=_batch_rows(schema, columns)):
             if batch.num_rows:
                 yield {name: _to_joined_array(batch.column(name), schema.field(name).type) for name in columns}
     except pa.ArrowException as error:
-        others = [name for name in columns if name in own.names and own.field(name).type != schema.field(name).type]
-        types = ", ".join(f"{name} is {own.field(name).type}, read as {schema.field(name).type}" for name in others)
+        others = [name for name in columns if name in own and own[name] != schema.field(name).type]
+        types = ", ".join(f"{name} is {own[name]}, read as {schema.field(name).type}" for name in others)
         differs = InputError(
             f"{group.path}: other types than in other files, as which not every value can be read: {types} "
             f"({_first_line(error)}). Write all files of a folder with the same types"
@@ -256,10 +256,7 @@ def _open_parquet(path: str) -> Any:
         raise InputError(f"{path}: reading Parquet needs pyarrow: pip install 'emsco[parquet]', or give a CSV file") from None
     files = _list_files(path)
     try:
-        names = pa.parquet.read_schema(files[0]).names
-        twice = sorted(name for name, count in Counter(names).items() if count > 1)
-        if twice:
-            raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
+        _check_names(path, pa.parquet.read_schema(files[0]).names)
         dataset = pa.dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=path)
         if len(files) > 1:
             # Of the same fragments, which have read what is at the end of each file.
@@ -268,6 +265,12 @@ def _open_parquet(path: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         raise _unreadable_parquet(path, error) from None
     return dataset
+
+
+def _check_names(path: str, names: Sequence[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InputError(f"{path}: a column occurs twice: {', '.join(twice)}. Names must be unique")
 
 
 def _row_groups(dataset: Any) -> Iterator[Any]:
@@ -311,6 +314,7 @@ def _join_schemas(dataset: Any) -> Any:
         if fragment.physical_schema == joined:
             continue
         joined = fragment.physical_schema
+        _check_names(fragment.path, joined.names)
         names = set(joined.names)
         expected = expected or names
         if names != expected:

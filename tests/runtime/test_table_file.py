@@ -415,6 +415,14 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
         pass
 
 
+def test_a_later_file_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    """Its names are those of the first file, and one of the two columns would be read."""
+    pa.parquet.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
+    pa.parquet.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "2.parquet")
+    with pytest.raises(InputError, match=r"2.parquet: a column occurs twice: a"), open_table(str(tmp_path)):
+        pass
+
+
 def test_a_file_of_other_types_than_the_first_is_named(tmp_path: Path) -> None:
     """Where no type fits the values of all files, that of the first is tried: an error says which file, column and types."""
     first = pa.table({"a": [1.0], "b": [1]})
