@@ -736,6 +736,27 @@ def test_a_long_call_is_waited_for_where_no_thread_can_be_started(single: Acquir
     assert single.counts.abandoned_ever == single._blocked == 0
 
 
+def test_a_long_call_that_waits_for_another_has_no_slot_to_let_go() -> None:
+    """Its slot is free already, and still counted once: when it goes on, and when it has ended, calls run one at a time."""
+    pool, hanging, overlap = AcquirerPool(1), HangingSource(7.0), Overlap()
+
+    def wait_inside(item: Any) -> float:
+        with released_slot():
+            return hanging(item)
+
+    async def run() -> None:
+        long = asyncio.ensure_future(pool.call_async(wait_inside, None, timeout_s=60, hold_s=0.01))
+        await asyncio.to_thread(wait_until, lambda: hanging.entered == 1, "it waits")
+        await asyncio.sleep(0.1)
+        assert pool._blocked == 1
+        hanging.release_event.set()
+        assert await long == 7.0
+        await asyncio.gather(*(pool.call_async(overlap, 0.002, timeout_s=60) for _ in range(10)))
+
+    asyncio.run(run())
+    assert (overlap.most, pool._blocked) == (1, 0)
+
+
 def test_short_calls_keep_their_slot_and_waiting_ones_have_none(single: AcquirerPool) -> None:
     """Ten calls take turns, though most of them wait for longer than they would be let run."""
     overlap = Overlap()
