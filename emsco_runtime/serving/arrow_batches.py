@@ -170,9 +170,12 @@ def _without_views(table: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
     texts = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    if not any(field.type in texts for field in table.schema):
-        return table
-    return table.cast(pa.schema([field.with_type(texts.get(field.type, field.type)) for field in table.schema]))
+    for place, field in enumerate(table.schema):
+        if field.type in texts:
+            # By its values: older versions cast no views.
+            values = pa.array(table.column(place).to_pylist(), texts[field.type])
+            table = table.set_column(place, field.with_type(values.type), values)
+    return table
 
 
 def _combine(column: Any) -> Any:

@@ -262,7 +262,7 @@ def test_a_kind_that_answers_nothing_is_no_reference(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("emsco_train.models.stage_model.choose_tree_count", lambda *_: 100)
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, size=(800, 3))
-    y = np.where((np.abs(rows[:, 0]) + np.abs(rows[:, 1]) > 1) ^ (rng.random(800) < 0.06), "a", "b")
+    y = np.where((np.abs(rows[:, 0]) + np.abs(rows[:, 1]) > 1) ^ (rng.random(800) < 0.08), "a", "b")
     shares = Shares(0.6, 0.4, 0.0, 0.0)
     problem = Problem.of(rows, y, costs=[1, 1, 5], threshold=0.95, folds=2, stages="straight", shares=shares)
     searched = search_thresholds(problem, None, Settings(max_stages=2), method="auto", seed=0, jobs=1, upgrade="boosted")
