@@ -206,13 +206,11 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                 self._waiting.appendleft(call)
             else:
                 self._waiting.append(call)
-            try:
-                self._wake_or_start_thread()
-            except RuntimeError as error:
-                # The system starts no more threads. The existing ones will do; without any that counts, the call might never run.
-                if self._active <= 0:
-                    self._waiting.remove(call)
-                    raise PoolFull(str(error)) from error
+            error = self._find_thread()
+            if error is not None:
+                # It might never run.
+                self._waiting.remove(call)
+                raise error
         return call
 
     async def call_async(
@@ -282,27 +280,23 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             self._abandoned_ever += 1
             if self._abandoned >= self._max_abandoned:
                 self._refuse_waiting(self._make_full_error())
-            self._pass_slot_on()
-
-    def _pass_slot_on(self) -> None:
-        """Let a waiting call have a slot that became free while its thread is still busy; the caller holds the lock."""
-        error = self._find_thread()
-        if error is not None:
-            # They would wait for a call that hangs, or that waits for them.
-            self._refuse_waiting(error)
+            # Its slot is free for waiting calls, which must not wait for one that hangs.
+            self._refuse_waiting(self._find_thread())
 
     def _find_thread(self) -> PoolFull | None:
         """Wake a thread for the waiting calls, or start one; return why not, if there is none for them."""
         try:
             self._wake_or_start_thread()
         except RuntimeError as error:
-            # The system starts no thread. Those that count will do.
+            # The system starts no more threads. Those that count will do.
             if self._active <= 0:
-                return PoolFull(str(error))
+                full = PoolFull(str(error))
+                full.__cause__ = error
+                return full
         return None
 
-    def _refuse_waiting(self, error: PoolFull) -> None:
-        while self._waiting:
+    def _refuse_waiting(self, error: PoolFull | None) -> None:
+        while error is not None and self._waiting:
             call = self._waiting.popleft()
             # The holder of a call may have cancelled it.
             if call.set_running_or_notify_cancel():
@@ -316,11 +310,17 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
         with self._condition:
             if call.done():
                 return False
-            call.nested_waits += 1
-            if call.nested_waits == 1 and not call.abandoned:
-                self._blocked += 1
-                self._pass_slot_on()
+            # Those that wait for a thread must not wait for a call that waits for them.
+            self._refuse_waiting(self._free_slot(call))
             return True
+
+    def _free_slot(self, call: PoolCall) -> PoolFull | None:
+        """Count a wait inside a call, whose slot is free from the first one on; as `_find_thread`."""
+        call.nested_waits += 1
+        if call.nested_waits > 1 or call.abandoned:
+            return None
+        self._blocked += 1
+        return self._find_thread()
 
     def reacquire_slot(self, call: PoolCall) -> None:
         """Note that a call has ended one of its waits."""
@@ -336,11 +336,9 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                 return False
             if self._abandoned + self._blocked >= self._max_abandoned:
                 return False
-            if call.nested_waits or call.done():
-                return self.release_slot(call)
-            call.nested_waits = 1
-            self._blocked += 1
-            if self._find_thread() is None:
+            if call.done():
+                return False
+            if self._free_slot(call) is None:
                 return True
             # Those that wait have this thread when it ends, and are refused if that takes longer than its timeout.
             self.reacquire_slot(call)
