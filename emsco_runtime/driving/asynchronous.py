@@ -82,14 +82,18 @@ async def _acquire(calls: Sequence[Call], item: Any, limits: Limits) -> Any:
     semaphore = asyncio.Semaphore(limits.concurrency) if len(calls) > limits.concurrency else None
     stage_tasks = _StageTasks(calls, loop.create_future())
     scope = CallScope(limits.deadline)
-    inline = [place for place, call in enumerate(calls) if not _needs_task(call, limits)]
+    in_tasks: list[tuple[int, Call]] = []
+    inline: list[int] = []
+    for place, call in enumerate(calls):
+        if _needs_task(call, limits):
+            in_tasks.append((place, call))
+        else:
+            inline.append(place)
     reply: Any = stage_tasks.outcomes
     try:
         # Before there is a task: one that a loop starts eagerly would call its acquirer at once.
         if _call_in_loop_thread(stage_tasks, inline, item, limits, scope):
-            for place, call in enumerate(calls):
-                if not _needs_task(call, limits):
-                    continue
+            for place, call in in_tasks:
                 if semaphore is None and call.guard is UNGUARDED and call.is_async:
                     stage_tasks.add(loop.create_task(_call_unguarded(call, item)), place)
                     continue
