@@ -19,9 +19,8 @@ import numpy as np
 from emsco_runtime.bundle.manifest import CostSummary
 from emsco_runtime.decision import Label
 from emsco_runtime.driving.columns import ColumnDecisions
-from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.arrays import Array, Floats, Ints, to_objects
 from emsco_runtime.support.arrow_tables import has_pyarrow, join_lines
-from emsco_runtime.support.text_column import to_objects
 
 __all__ = ["HEADER", "DecisionCounts", "GroupedDecisions", "format_decisions"]
 

@@ -14,12 +14,12 @@ from pydantic import BaseModel, ValidationError
 from emsco_runtime.bundle.encoding import UNKNOWN_CATEGORY, encode_column
 from emsco_runtime.bundle.manifest import Feature, Manifest
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Ints
+from emsco_runtime.support.arrays import Array, Ints, to_objects
 from emsco_runtime.support.csv_file import match_category
 from emsco_runtime.support.missing_values import is_missing
 from emsco_runtime.support.missing_words import MISSING_WORDS
 from emsco_runtime.support.table_file import TableChunk, TableFile, open_table
-from emsco_runtime.support.text_column import FieldReader, TextColumn, to_objects
+from emsco_runtime.support.text_column import FieldReader, TextColumn
 from emsco_runtime.support.vector_names import column_names
 
 __all__ = ["LabelColumn", "count_ignored", "find_other_table", "make_field_readers", "read_split_rows", "take_rows"]

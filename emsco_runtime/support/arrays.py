@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Floats", "Ints", "Mask", "as_column"]
+__all__ = ["LARGEST_EXACT", "Array", "Floats", "Ints", "Mask", "as_column", "to_objects"]
 
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 
-# Of floats: beyond it, not every whole number is one.
-_LARGEST_EXACT = 2**53
+# Of whole numbers as floats: beyond it, not every one is a float.
+LARGEST_EXACT = 2**53
 
 
 def as_column(values: Any) -> Array:
@@ -37,21 +37,22 @@ def as_column(values: Any) -> Array:
         return np.where(np.ma.getmaskarray(values), np.nan, values.data.astype(np.float64))
     if isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values)
-        return _to_object_array([None if masked else value for value, masked in zip(values.data, mask, strict=True)])
+        return to_objects([None if masked else value for value, masked in zip(values.data, mask, strict=True)])
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         types = {*map(type, values)}
         plain = types <= {float, int} or types == {bool}
-        column = np.asarray(values) if plain else _to_object_array(values)
+        column = np.asarray(values) if plain else to_objects(values)
         # Whole numbers among others become floats, which cannot hold the largest: a category is a code, to the last digit.
         is_rounded = int in types and column.dtype.kind == "f" and any(map(_is_large_integer, values))
-        return _to_object_array(values) if is_rounded else column
+        return to_objects(values) if is_rounded else column
     return np.asarray(values)
 
 
 def _is_large_integer(value: object) -> bool:
-    return isinstance(value, int) and abs(value) > _LARGEST_EXACT
+    return isinstance(value, int) and abs(value) > LARGEST_EXACT
 
 
-def _to_object_array(values: Sequence[Any]) -> Array:
+def to_objects(values: Sequence[Any]) -> Array:
+    """Return values as an array of objects, sequences among them as they are."""
     # One by one: handed over at once, values that are sequences themselves would become further dimensions.
     return np.fromiter(values, dtype=object, count=len(values))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Floats, Ints, Mask, as_column
+from emsco_runtime.support.arrays import LARGEST_EXACT, Array, Floats, Ints, Mask, as_column
 
 __all__ = [
     "PARQUET_ENDINGS",
@@ -44,8 +44,6 @@ _BLOCK_BYTES = 2**23
 _LEAST_SAME = 1e-4
 # Of a chunk: rows, and numbers of all columns together.
 _BATCH_ROWS, _BATCH_NUMBERS = 2**16, 2**20
-# Of floats: beyond it, not every whole number is one.
-_LARGEST_EXACT = 2**53
 
 
 def has_pyarrow() -> bool:
@@ -394,4 +392,4 @@ def _has_large_numbers(column: Any) -> bool:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     ends = pc.min_max(column).as_py().values()
-    return any(end is not None and abs(end) > _LARGEST_EXACT for end in ends)
+    return any(end is not None and abs(end) > LARGEST_EXACT for end in ends)

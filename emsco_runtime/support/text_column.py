@@ -7,20 +7,17 @@ different text is read once, and numbers are parsed in bulk where that is known 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from emsco_runtime.support.arrays import Array, Floats, Ints, Mask
+from emsco_runtime.support.arrays import LARGEST_EXACT, Array, Floats, Ints, Mask, to_objects
 from emsco_runtime.support.csv_file import match_category, parse_boolean, parse_number, parse_numbers
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 
-__all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts", "to_objects"]
-
-# Whole numbers below this are exact as floats.
-_EXACT = 2**53
+__all__ = ["FieldReader", "ListColumn", "TextColumn", "blank_numbers", "find_other_texts"]
 
 
 class TextColumn(Protocol):
@@ -164,13 +161,6 @@ def blank_numbers(values: Array, missing: Collection[float]) -> Array:
     gaps = np.logical_or.reduce([values == number for number in missing]) if missing else np.zeros(len(values), dtype=np.bool_)
     if not gaps.any():
         return values
-    if values.dtype.kind == "f" or np.abs(values.astype(np.float64)).max() < _EXACT:
+    if values.dtype.kind == "f" or np.abs(values.astype(np.float64)).max() < LARGEST_EXACT:
         return np.where(gaps, np.nan, values)
     return to_objects([None if is_gap else value for value, is_gap in zip(values.tolist(), gaps.tolist(), strict=True)])
-
-
-def to_objects(values: Sequence[Any]) -> Array:
-    """Return values as an array of objects, sequences among them as they are."""
-    column: Array = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column

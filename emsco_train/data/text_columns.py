@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Array, Floats
+from emsco_runtime.support.arrays import Array, Floats, to_objects
 from emsco_runtime.support.csv_file import parse_boolean, parse_number, strip_decimal_zeros
-from emsco_runtime.support.text_column import TextColumn, find_other_texts, to_objects
+from emsco_runtime.support.text_column import TextColumn, find_other_texts
 from emsco_train.data.features import Kind
 from emsco_train.errors import DataError
 from emsco_train.support.numbers import is_numeric_text

@@ -12,7 +12,7 @@ import numpy as np
 
 from emsco_runtime.bundle.manifest import Feature
 from emsco_runtime.decision import Label
-from emsco_runtime.support.arrays import Floats, Ints, Mask
+from emsco_runtime.support.arrays import LARGEST_EXACT, Floats, Ints, Mask
 from emsco_train.data.features import ColumnSummary, FeatureOptions, declared_kind, encode_table
 from emsco_train.data.labels import label_positions, plain_labels
 from emsco_train.data.table import Table
@@ -23,8 +23,6 @@ __all__ = ["CodedRows", "Encoding", "FramePart", "PartSummary", "PartitionColumn
 SPLITS = ("train", "validation")
 # Splits of a table of all four: rows that a search does not use.
 _UNUSED = ("test", "certify")
-# Of floats: beyond it, not every whole number is one.
-_LARGEST_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +194,7 @@ def _with_whole_numbers(column: Any) -> Any:
     if not pd.api.types.is_float_dtype(column.dtype):
         return column
     numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    is_whole = (np.abs(numbers) <= _LARGEST_EXACT) & (np.trunc(numbers) == numbers)
+    is_whole = (np.abs(numbers) <= LARGEST_EXACT) & (np.trunc(numbers) == numbers)
     # All others by their bits.
     codes = np.where(is_whole, np.where(is_whole, numbers, 0.0).astype(np.int64), numbers.view(np.int64))
     return pd.Series(pd.arrays.IntegerArray(codes, np.isnan(numbers)), index=column.index)

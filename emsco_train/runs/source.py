@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from emsco_runtime.errors import InputError
-from emsco_runtime.support.arrays import Array, Floats, Ints
+from emsco_runtime.support.arrays import Array, Floats, Ints, to_objects
 from emsco_runtime.support.csv_file import strip_decimal_zeros
 from emsco_runtime.support.missing_values import is_missing
 from emsco_runtime.support.missing_words import MISSING_WORDS, is_missing_text, missing_numbers
 from emsco_runtime.support.table_file import concatenate_columns, open_table
-from emsco_runtime.support.text_column import TextColumn, blank_numbers, find_other_texts, to_objects
+from emsco_runtime.support.text_column import TextColumn, blank_numbers, find_other_texts
 from emsco_runtime.support.vector_names import find_vectors
 from emsco_train.data.features import Kind
 from emsco_train.data.labels import check_label_count
