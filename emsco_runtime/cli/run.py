@@ -198,8 +198,10 @@ class _ChunkDecider:
 
 def _list_inputs(options: argparse.Namespace, manifest: Manifest) -> Iterator[tuple[Path, str]]:
     """Yield the files that are read, each with what it is: decisions written over one of the bundle would be the end of it."""
+    from emsco_runtime.bundle.reading import MANIFEST_FILE  # noqa: PLC0415 - as above
+
     yield Path(options.rows), "the table itself"
-    for name in ("manifest.json", *(stage.model.path for stage in manifest.stages)):
+    for name in (MANIFEST_FILE, *(stage.model.path for stage in manifest.stages)):
         yield Path(options.bundle, name), "a file of the bundle"
     if options.run:
         for name in ("run.json", "splits.csv"):

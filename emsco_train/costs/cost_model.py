@@ -187,16 +187,16 @@ class CostModel:
         columns = list(known)
         missing = [name for name in needed if name not in self.features]
         names = set(columns)
-        strangers = [name for name in self.features if name not in names]
+        unknown = [name for name in self.features if name not in names]
         faults = [f"no cost for feature {name!r}: add it, or leave it out" for name in missing[:_MAX_SHOWN]]
         if len(missing) > _MAX_SHOWN:
             faults.append(f"no cost for {pluralize(len(missing) - _MAX_SHOWN, 'more feature')}")
         faults += [
-            f"a cost for {name!r}, which is not a feature: remove it, or correct its name" for name in strangers[:_MAX_SHOWN]
+            f"a cost for {name!r}, which is not a feature: remove it, or correct its name" for name in unknown[:_MAX_SHOWN]
         ]
-        if len(strangers) > _MAX_SHOWN:
-            faults.append(f"{pluralize(len(strangers) - _MAX_SHOWN, 'more cost')} of what is not a feature")
-        if strangers:
+        if len(unknown) > _MAX_SHOWN:
+            faults.append(f"{pluralize(len(unknown) - _MAX_SHOWN, 'more cost')} of what is not a feature")
+        if unknown:
             faults[-1] += f" (features: {_join_names(columns)})"
         raise_faults("costs", faults)
 
