@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-__all__ = ["columns", "run_command"]
+__all__ = ["columns", "describe_failure", "run_command"]
 
 
 def run_command(name: str, work: Callable[[], None]) -> int:
@@ -38,7 +38,7 @@ def run_command(name: str, work: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (EmscoError, OSError) as error:
-        print(f"{name}: {_describe(error)}", file=sys.stderr)
+        print(f"{name}: {describe_failure(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -46,7 +46,8 @@ def run_command(name: str, work: Callable[[], None]) -> int:
     return 0
 
 
-def _describe(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
+    """Return what ended a command: of an error of the system the file and what is wrong, without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

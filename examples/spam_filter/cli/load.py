@@ -12,6 +12,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spam_filter.cli.console import describe_failure
 from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="spam-filter-load-") as place:
             found = measure(options.model, messages, options.connections, options.rounds, Path(place), options.processes)
     except (LoadError, ServiceProcessError, EmscoError, OSError) as error:
-        print(f"load: {error}", file=sys.stderr)
+        print(f"load: {describe_failure(error)}", file=sys.stderr)
         return 1
     source = "synthetic messages" if options.corpus is None else f"messages of {options.corpus}"
     print(f"{len(messages)} {source}, {options.connections} connections, Maildir with sync; clients share the machine")

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from spam_filter.cli.console import describe_failure
 from spam_filter.service.endpoint import Endpoint
 from spam_filter.service.settings import ServiceSettings
 
@@ -74,7 +75,7 @@ def _run(name: str, model: Path, work: Callable[[], None]) -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
     except (EmscoError, OSError) as error:
-        print(f"{name}: {model} cannot be served: {error}", file=sys.stderr)
+        print(f"{name}: {model} cannot be served: {describe_failure(error)}", file=sys.stderr)
         return 1
     return 0
 
