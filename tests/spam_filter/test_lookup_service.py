@@ -19,9 +19,10 @@ from spam_filter.load.lookup_counts import count_lookups, decide_without_answers
 from spam_filter.message.mail import Envelope
 from spam_filter.model import Model
 from spam_filter.service.classification import asks_network, classify, classify_async
+from spam_filter.service.dialogue import Dialogue, Limits
 from spam_filter.service.verdict import Verdict
 from spam_filter.service.verdict_pool import VerdictPool
-from spam_filter.service.xforward import client_of
+from spam_filter.service.xforward import Client
 from spam_filter.synthetic.generator import generate
 from spam_filter.synthetic.zones import CLIENT_LIST, DOMAIN_LIST, make_zone, with_origins
 from spam_filter.training.corpus import LabelledMail
@@ -219,21 +220,17 @@ def test_the_service_delivers_everything_with_a_dead_resolver(
     assert all(b"X-Emsco-Status: " in content for content in delivered)
 
 
-def test_the_client_of_a_forwarded_message_is_believed_for_one_message(tmp_path: Path) -> None:
-    """XFORWARD holds until the end of its message, and what is no attribute is refused."""
-
-    class Session:
-        peer = ("127.0.0.1", 1)
-        host_name = "us.example"
-
-    class SmtpEnvelope:
-        pass
-
-    envelope = SmtpEnvelope()
-    assert client_of(Session(), envelope).address == "127.0.0.1"  # type: ignore[arg-type]
-    envelope.forwarded = {"ADDR": "192.0.2.7", "HELO": "mx"}  # type: ignore[attr-defined]
-    found = client_of(Session(), envelope)  # type: ignore[arg-type]
-    assert (found.address, found.helo) == ("192.0.2.7", "mx")
+def test_the_client_of_a_forwarded_message_is_believed_for_one_message() -> None:
+    """XFORWARD holds until the end of its message, takes more than one line, and is believed from this machine alone."""
+    dialogue = Dialogue(("127.0.0.1", 1), Limits(1000, 10, "mx.example"))
+    dialogue.answer(b"EHLO us.example")
+    assert dialogue.client == Client("127.0.0.1", "us.example")
+    for line in (b"XFORWARD ADDR=192.0.2.7", b"xforward HELO=mx"):
+        assert dialogue.answer(line).text.startswith("250")
+    assert dialogue.client == Client("192.0.2.7", "mx")
+    dialogue.end_message()
+    assert dialogue.client == Client("127.0.0.1", "us.example")
+    assert Dialogue(("192.0.2.1", 1), Limits(1000, 10, "")).answer(b"XFORWARD ADDR=192.0.2.7").text.startswith("550")
 
 
 def test_a_model_with_look_ups_needs_somebody_to_ask(model_folder: Path) -> None:

@@ -1,6 +1,8 @@
-r"""`Connection`: one client's SMTP conversation, with what aiosmtpd leaves open.
+r"""`Connection`: one client's SMTP conversation.
 
-- Addresses are passed on unchanged.
+A protocol of asyncio, without a coroutine that reads line by line: that would be half as much work as to decide a message.
+
+- Commands that came together are answered together, in one step, and so is each piece of a message taken.
 - Lines of any length are taken, within the size of the message, and memory stays bounded while a message comes in.
 - The end of a message is ``\r\n.\r\n`` and nothing else.
 - A client that keeps the line busy without sending a message gets 421: what counts is the time from one message to the next, and
@@ -11,28 +13,23 @@ r"""`Connection`: one client's SMTP conversation, with what aiosmtpd leaves open
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
-from aiosmtpd.smtp import Envelope
-
+from spam_filter.service.dialogue import LONGEST_LINE, Answer, Dialogue, Limits
 from spam_filter.service.message_text import MessageText
-from spam_filter.service.smtp_path import read_path
-from spam_filter.service.xforward import ForwardedClient
 
 if TYPE_CHECKING:
+    from spam_filter.service.handler import Handler
     from spam_filter.service.refusals import RefusalReason, Refusals
     from spam_filter.service.settings import Settings
 
 __all__ = ["Connection", "Connections", "RefusedConnection"]
 
-# It stops the transport at twice its limit, and one piece from the network is at most 256 kB.
-_MORE_THAN_THE_READER_HOLDS: Final = 1 << 24
-_STOPPING: Final = b"421 4.3.2 the service is stopping, try again\r\n"
-# Commands without a message, RCPT left out: a message may have many recipients. Postfix has the same number.
-_MOST_COMMANDS: Final = 100
-_UNCOUNTED: Final = frozenset({"RCPT", "DATA", "QUIT"})
+# Bytes of commands that wait for their turn, before the client has to wait, too.
+_MOST_INPUT: Final = 65_536
+_AT_ONCE: Final = 100
+_STOPPING: Final = "421 4.3.2 the service is stopping, try again"
 # Time for a client to read our last word: one that reads nothing must not keep its place.
 _LAST_WORD_S: Final = 5.0
 
@@ -83,13 +80,13 @@ class Connections:
         return len(self._open)
 
 
-class Connection(ForwardedClient):
+class Connection(asyncio.Protocol):
     """One client.
 
     Parameters
     ----------
     handler
-        Answers MAIL, RCPT and DATA.
+        Answers messages.
     settings
         Limits, and how we call ourselves.
     connections
@@ -98,175 +95,175 @@ class Connection(ForwardedClient):
         Answers it 421.
     """
 
-    # The longest command; also, how much of a message waits in the reader.
-    line_length_limit = 65536
-
-    def __init__(self, handler: Any, settings: Settings, connections: Connections, refusals: Refusals) -> None:
-        self._max_bytes = settings.max_bytes
+    def __init__(self, handler: Handler, settings: Settings, connections: Connections, refusals: Refusals) -> None:
+        self._handler = handler
+        self._limits = Limits(settings.max_bytes, handler.max_recipients, settings.hostname)
         # A decision, and some answers of the next hop.
         self._reply_timeout_s = settings.deadline_s + 10 * settings.hop_s
         self._connections = connections
         self._refusals = refusals
         self._idle_s = settings.idle_s
-        self._busy = False
-        self._answering = False
-        self._has_ended = False
-        self._refused = False
-        self._commands = 0
-        self._time_limit = 0.0
-        self._replies = b""
-        super().__init__(
-            handler,
-            data_size_limit=settings.max_bytes,
-            enable_SMTPUTF8=True,
-            hostname=settings.hostname,
-            ident="emsco spam filter",
-            timeout=settings.idle_s,
-            loop=asyncio.get_running_loop(),
-        )
-        self._smtp_methods = {
-            name: method if name in _UNCOUNTED else self._counted(method) for name, method in self._smtp_methods.items()
-        }
+        self._loop = asyncio.get_running_loop()
+        # What came and is not read yet, and answers that go out together (RFC 2920).
+        self._input = bytearray()
+        self._output = bytearray()
+        # The text of a message while it comes, then the work on our answer to it.
+        self._text: MessageText | None = None
+        self._answering: asyncio.Task[str] | None = None
+        self._has_begun = self._has_ended = False
+        self._is_refused = self._is_deaf = False
         # Now, and not when the conversation begins: many may be accepted before the first of them begins.
         connections.add(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the conversation."""
-        super().connection_made(transport)
+        """Greet the client."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._has_begun = True
+        self._peer = transport.get_extra_info("peername")
+        self._dialogue = Dialogue(self._peer, self._limits)
+        self._time_limit = self._loop.time() + self._idle_s
+        self._timer = self._loop.call_later(self._idle_s, self._look_at_time)
+        self._answer(f"220 {self._limits.hostname} emsco spam filter")
+        self._flush()
         if self._connections.stopping:
             self.stop()
 
-    def connection_lost(self, error: Exception | None) -> None:
-        """Forget the client."""
+    def connection_lost(self, _: Exception | None) -> None:
+        """Forget the client; a message that is being decided is dropped, since it was not answered."""
         self._connections.remove(self)
-        super().connection_lost(error)
+        self._timer.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> bool:
         """Hang up on a client that sends nothing more, but not before it has the answer to a message."""
-        if self._answering:
-            self._has_ended = True
-            # The other direction stays open.
-            return True
-        return super().eof_received()
+        self._has_ended = True
+        # Where this is true, the other direction stays open.
+        return self._answering is not None
+
+    def pause_writing(self) -> None:
+        """Answer nothing more to a client that does not read our answers."""
+        self._is_deaf = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_deaf = False
+        self._proceed()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of the conversation."""
+        if self._text is None:
+            self._input += data
+        else:
+            self._take_text(data)
+        self._proceed()
 
     def stop(self) -> None:
         """Hang up, unless a message is under way: that one is finished first."""
-        if not self._busy and self.transport is not None:
-            self._write(_STOPPING)
-            self.transport.close()
+        if self._has_begun and self._text is None and self._answering is None:
+            self._hang_up(_STOPPING)
 
-    async def push(self, status: str | bytes) -> None:
-        """Answer a command; answers to commands that came together go together (RFC 2920)."""
-        reply = (status.encode() if isinstance(status, str) else status) + b"\r\n"
-        # Only those after which the conversation goes on, and only while the next command is here already: none is kept back.
-        if reply.startswith(b"250") and b"\n" in self._reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001
-            self._replies += reply
+    def _proceed(self) -> None:
+        """Answer the commands that are here, as far as that can be done now."""
+        for _ in range(_AT_ONCE):
+            if self._is_deaf or self._answering is not None or self._transport.is_closing():
+                break
+            end = self._input.find(b"\n") + 1
+            if not end:
+                # Of a line that is too long, no more is kept than shows that it is.
+                del self._input[LONGEST_LINE + 1 :]
+                break
+            line = bytes(self._input[:end])
+            del self._input[:end]
+            self._obey(self._dialogue.answer(line))
+        else:
+            # Thousands may have come at once: others have their turn.
+            self._loop.call_soon(self._proceed)
+        self._flush()
+        if len(self._input) > _MOST_INPUT:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _obey(self, answer: Answer) -> None:
+        """Answer a command, and do what comes next."""
+        if answer.then == "refused":
+            self._refuse("commands")
+        elif answer.then == "end":
+            self._hang_up(answer.text)
+        else:
+            self._answer(answer.text)
+            if answer.then == "message":
+                self._flush()
+                self._limit_time(self._idle_s)
+                self._text = MessageText(self._limits.max_bytes)
+                # What came along with the command.
+                came, self._input = bytes(self._input), bytearray()
+                self._take_text(came)
+
+    def _take_text(self, piece: bytes) -> None:
+        """Take a piece of a message; where it ends, begin to work on the answer."""
+        if self._text is None or (rest := self._text.feed(piece)) is None:
             return
-        self._write(reply)
-        await self._writer.drain()
+        self._input += rest
+        content, self._text = self._text.content, None
+        # The time that a client may take is not the time that we take.
+        self._limit_time(self._reply_timeout_s)
+        if content is None:
+            self._end_message(self._handler.refuse_oversized(self._limits.max_bytes))
+        else:
+            self._answering = self._loop.create_task(self._handler.answer(content, self._dialogue))
+            self._answering.add_done_callback(self._end_answering)
 
-    def _write(self, reply: bytes) -> None:
-        self._writer.write(self._replies + reply)
-        self._replies = b""
+    def _end_answering(self, answering: asyncio.Task[str]) -> None:
+        self._answering = None
+        # It is cancelled when the client has gone.
+        if not answering.cancelled():
+            error = answering.exception()
+            self._end_message(answering.result() if error is None else self._handler.answer_error(error))
+            self._proceed()
+            if self._has_ended:
+                # What came before the end, such as QUIT, is answered by now.
+                self._transport.close()
+
+    def _end_message(self, reply: str) -> None:
+        self._limit_time(self._idle_s)
+        self._dialogue.end_message()
+        self._answer(reply)
+        if self._connections.stopping:
+            self.stop()
+
+    def _answer(self, text: str) -> None:
+        self._output += text.encode()
+        self._output += b"\r\n"
+
+    def _flush(self) -> None:
+        if self._output and not self._transport.is_closing():
+            self._transport.write(bytes(self._output))
+        self._output.clear()
+
+    def _hang_up(self, last_word: str) -> None:
+        self._answer(last_word)
+        self._flush()
+        self._transport.close()
 
     def _refuse(self, reason: RefusalReason) -> None:
         """Answer 421 and hang up, once."""
-        if self._refused or self.transport is None:
-            return
-        self._refused = True
-        peer = self.transport.get_extra_info("peername")
-        self._write(self._refusals.reply(reason, peer))
-        self.transport.close()
-        self.loop.call_later(_LAST_WORD_S, self.transport.abort)  # type: ignore[attr-defined]
+        if not self._is_refused:
+            self._is_refused = True
+            self._hang_up(self._refusals.reply(reason, self._peer))
+            self._loop.call_later(_LAST_WORD_S, self._transport.abort)
 
-    def _counted(self, method: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
-        # With what HELP says of it.
-        @functools.wraps(method)
-        async def call(arg: str) -> None:
-            self._commands += 1
-            if self._commands > _MOST_COMMANDS:
-                self._refuse("commands")
-            else:
-                await method(arg)
+    def _limit_time(self, seconds: float) -> None:
+        # The timer goes on, and looks at this when it rings: a new one for each message would cost more.
+        self._time_limit = self._loop.time() + seconds
 
-        return call
-
-    def _reset_timeout(self, duration: float | None = None) -> None:
-        """Begin to count time; aiosmtpd does it again at each command, and a client that says NOOP would stay for ever."""
-        if self._timeout_handle is None:
-            super()._reset_timeout(duration)
-        if duration is not None:
-            # The timer goes on, and looks at this when it rings: a new one for each message would cost more.
-            self._time_limit = self.loop.time() + duration
-
-    def _timeout_cb(self) -> None:
-        left = self._time_limit - self.loop.time()
+    def _look_at_time(self) -> None:
+        left = self._time_limit - self._loop.time()
         if left <= 0:
             self._refuse("time")
         else:
-            self._timeout_handle = self.loop.call_later(left, self._timeout_cb)
-
-    def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
-        """Return an address unchanged."""
-        return read_path(arg)
-
-    async def smtp_DATA(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's name
-        """Take a message, instead of aiosmtpd's own method, which refuses long lines."""
-        if await self.check_helo_needed():
-            return
-        envelope = self.envelope
-        if envelope is None or not envelope.rcpt_tos:
-            await self.push("503 5.5.1 RCPT must come first")
-            return
-        if arg:
-            await self.push("501 5.5.4 DATA takes no argument")
-            return
-        self._busy = True
-        self._reset_timeout(self._idle_s)
-        try:
-            await self.push("354 End data with <CR><LF>.<CR><LF>")
-            await self.push(await self._answer(envelope))
-        finally:
-            self._busy = False
-            if self._connections.stopping:
-                self.stop()
-            if self._has_ended and self._handler_coroutine is not None:
-                # As soon as it waits for more: what came before the end, such as QUIT, is still answered.
-                self._handler_coroutine.cancel()
-
-    async def _answer(self, envelope: Envelope) -> str:
-        content = await self._message()
-        # The time that a client may take is not the time that we take.
-        self._reset_timeout(self._reply_timeout_s)
-        self._answering = True
-        try:
-            if content is None:
-                return str(self.event_handler.refuse_oversized(self._max_bytes))
-            envelope.content = envelope.original_content = content
-            return str(await self._call_handler_hook("DATA"))
-        finally:
-            self._answering = False
-            self._commands = 0
-            self._reset_timeout(self._idle_s)
-            self._set_post_data_state()  # type: ignore[no-untyped-call]
-
-    async def _message(self) -> bytes | None:
-        """Read to the end of the message; None if it is too large."""
-        text = MessageText(self._max_bytes)
-        rest: bytes | None = None
-        while rest is None:
-            rest = text.feed(await self._read_piece())
-        if rest:
-            # Commands that the client sent without waiting. The reader was emptied, so they are its first bytes again.
-            self._reader.feed_data(rest)
-        return text.content
-
-    async def _read_piece(self) -> bytes:
-        """Return all that has come."""
-        piece = await self._reader.read(_MORE_THAN_THE_READER_HOLDS)
-        if not piece:
-            raise ConnectionResetError("the client hung up before the end of the message")
-        return piece
+            self._timer = self._loop.call_later(left, self._look_at_time)
 
 
 class RefusedConnection(asyncio.Protocol):
@@ -284,5 +281,5 @@ class RefusedConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Answer 421 instead of a greeting."""
         if isinstance(transport, asyncio.WriteTransport):
-            transport.write(self._refusals.reply("connections", transport.get_extra_info("peername")))
+            transport.write(f"{self._refusals.reply('connections', transport.get_extra_info('peername'))}\r\n".encode())
         transport.close()

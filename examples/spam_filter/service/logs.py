@@ -8,10 +8,9 @@ __all__ = ["set_up_logging"]
 
 
 def set_up_logging(line: str) -> None:
-    """Log lines in this form, and none of aiosmtpd's, which repeats the conversation, addresses included."""
+    """Log lines in this form."""
     logging.basicConfig(level=logging.INFO, format=line)
     # Every message has a line; these would be looked up for each, and are not in it.
     logging.logThreads = False
     logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as the documentation of logging says
-    logging.getLogger("mail.log").setLevel(logging.WARNING)

@@ -31,9 +31,9 @@ class Refusals:
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
 
-    def reply(self, reason: RefusalReason, peer: object) -> bytes:
+    def reply(self, reason: RefusalReason, peer: object) -> str:
         """Log and count a refusal, and return the line to send."""
         text = _REPLIES[reason]
         self._counter.labels(reason).inc()
         _log.warning("answered %s to %s", text, peer[0] if isinstance(peer, tuple) and peer else peer or "a client")
-        return f"{text}\r\n".encode("ascii")
+        return text

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from aiosmtpd.smtp import SMTP
-
-if TYPE_CHECKING:
-    from aiosmtpd.smtp import Envelope, Session
-
-__all__ = ["KEYWORD", "Client", "ForwardedClient", "client_of", "read_attributes"]
+__all__ = ["KEYWORD", "Client", "client_of", "is_trusted", "read_attributes"]
 
 KEYWORD: Final = "XFORWARD NAME ADDR PORT PROTO HELO SOURCE"
 _KNOWN: Final = frozenset({"NAME", "ADDR", "PORT", "PROTO", "HELO", "SOURCE", "IDENT"})
@@ -62,40 +58,37 @@ def read_attributes(text: str) -> dict[str, str] | None:
     return found or None
 
 
-class ForwardedClient(SMTP):
-    """A conversation that knows XFORWARD."""
+def client_of(peer: object, helo: str, forwarded: Mapping[str, str]) -> Client:
+    """Return who sends a message: as XFORWARD said, else the other end of the connection.
 
-    async def smtp_XFORWARD(self, arg: str) -> None:  # noqa: N802 - aiosmtpd's form of names
-        """Take the client's address from a mail server on this machine; it holds for one message."""
-        attributes = read_attributes(arg or "")
-        if not _is_loopback(_peer_address(self.session)):
-            await self.push("550 5.7.0 XFORWARD is for mail servers on this machine")
-        elif attributes is None or self.envelope is None:
-            await self.push("501 5.5.4 syntax: XFORWARD NAME=value ...")
-        else:
-            # Postfix may need more than one line. The envelope is new for every message, so that nothing is left for the next.
-            before = getattr(self.envelope, "forwarded", {})
-            self.envelope.forwarded = {**before, **attributes}  # type: ignore[attr-defined]
-            await self.push("250 2.0.0 OK")
+    Parameters
+    ----------
+    peer
+        The other end, as a socket has it.
+    helo
+        How it calls itself.
+    forwarded
+        Attributes of XFORWARD; empty where there were none.
 
-
-def client_of(session: Session, envelope: Envelope) -> Client:
-    """Return who sends a message: as XFORWARD said, else the other end of the connection."""
-    forwarded: dict[str, str] | None = getattr(envelope, "forwarded", None)
-    if forwarded is not None and "ADDR" in forwarded:
+    Examples
+    --------
+    >>> client_of(("127.0.0.1", 1), "us.example", {}), client_of(("127.0.0.1", 1), "us.example", {"ADDR": "192.0.2.7"})
+    (Client(address='127.0.0.1', helo='us.example'), Client(address='192.0.2.7', helo=''))
+    """
+    if "ADDR" in forwarded:
         return Client(forwarded["ADDR"], forwarded.get("HELO", ""))
-    return Client(_peer_address(session), str(session.host_name or ""))
+    return Client(_address(peer), helo)
 
 
-def _peer_address(session: Any) -> str:
-    """Return the address at the other end; a socket of the file system has none."""
-    peer: object = session.peer
-    return str(peer[0]) if isinstance(peer, tuple) and peer else str(peer or "")
-
-
-def _is_loopback(address: str) -> bool:
+def is_trusted(peer: object) -> bool:
+    """Return whether the other end of a connection is on this machine."""
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return ipaddress.ip_address(_address(peer)).is_loopback
     except ValueError:
         # A socket of the file system: only this machine can reach it.
         return True
+
+
+def _address(peer: object) -> str:
+    """Return the address at the other end; a socket of the file system has none."""
+    return str(peer[0]) if isinstance(peer, tuple) and peer else str(peer or "")
