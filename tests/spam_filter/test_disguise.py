@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
-from spam_filter.learned.clues import sample_clues, subject_clues, word_clues
+from spam_filter.learned.clues import sample_words, subject_clues, word_clues
 from spam_filter.message.disguise import undo_disguise
 from spam_filter.message.limits import KNOWN_CHARACTERS, SAMPLE_SPACING
 from spam_filter.message.mail import Mail
@@ -128,7 +128,7 @@ def test_other_text_cannot_push_the_rest_out_of_all_windows() -> None:
         assert chunks[0][0] == text.split()[0]
         assert chunks[-1][-1] == text.split()[-1]
     assert sample_windows("", 6, 10) == word_chunks("", 16, 50) == []
-    assert sample_clues(Mail.parse(b"")) == []
+    assert sample_words(Mail.parse(b"")) == []
 
 
 def test_the_subject_is_read_out_of_disguise() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 from spam_filter.errors import StoreError
 from spam_filter.learned.clue_counts import ClueCounts, log_odds
-from spam_filter.learned.clues import all_clues, clue
+from spam_filter.learned.clues import all_clues, clue, sample_words
 from spam_filter.learned.stores import Stores, train_stores, write_stores
 from spam_filter.message.mail import Mail
 from spam_filter.synthetic.generator import generate
@@ -48,6 +48,23 @@ def test_what_was_learned_is_what_is_read(tmp_path: Path) -> None:
         assert len(stores.clue_scores(many)) == len(many)
         assert stores.clue_scores([clue("word", "never seen")]) == stores.clue_scores([]) == {}
         assert stores.counts(clue("word", "never seen")) == (0, 0)
+
+
+def test_words_that_were_asked_for_before_are_scored_as_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a store in memory, that keeps a few, keeps enough of them, or is a file; in the order in which clues are found."""
+    monkeypatch.setattr("spam_filter.learned.stores._MOST_WORDS", 25)
+    path = tmp_path / "stores.sqlite"
+    train_stores(path, MAILS)
+    pieces = [[word for window in sample_words(mail) for word in dict.fromkeys(window)] for mail, _ in MAILS]
+    with Stores.open(path) as file, Stores.from_bytes(path.read_bytes(), path) as memory:
+        for piece in [*pieces, *pieces[:2], pieces[1], ["never", "seen", "xyzzyx"], []]:
+            words = list(dict.fromkeys(piece))
+            numbers = {clue("word", word): word for word in words}
+            expected = [(numbers[number], score) for number, score in file.clue_scores(list(numbers)).items()]
+            assert list(memory.word_scores(words).items()) == list(file.word_scores(words).items()) == expected
+        memory.close()
+        with pytest.raises(sqlite3.Error):
+            memory.word_scores(["another"])
 
 
 def test_another_label_makes_another_id(tmp_path: Path) -> None:

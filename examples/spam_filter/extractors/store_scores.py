@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from spam_filter.learned.clues import (
     footer_host_clues,
-    footer_sample_clues,
+    footer_sample_words,
     footer_word_clues,
     host_clues,
-    sample_clues,
+    sample_words,
     sender_clues,
     subject_clues,
     word_clues,
@@ -41,6 +41,8 @@ SAMPLE_SCORES: Final = ("sample_score", "sample_worst", "sample_spam")
 WORD_SCORES: Final = ("words_score", "words_mean", "words_worst", "words_spam")
 HOST_SCORES: Final = ("hosts_reputation", "hosts_worst")
 
+# A number, or a word that stands for its number.
+_Clue = TypeVar("_Clue", int, str)
 _STRONGEST: Final = 40
 _SAMPLE_STRONGEST: Final = 12
 
@@ -72,7 +74,7 @@ def subject_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
 
 def sample_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what a few words at each of several places suggest: all of them, those of the worst place, and the worst words."""
-    found = _look_up(sample_clues(mail), footer_sample_clues(mail), stores)
+    found = _look_up(sample_words(mail), footer_sample_words(mail), stores.word_scores)
     return {
         "sample_score": combine_scores(found.body.values()),
         "sample_worst": found.worst,
@@ -82,7 +84,7 @@ def sample_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
 
 def word_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     """Return what all words and pairs suggest: the strongest, all, those of the worst piece of the text, and the worst of all."""
-    found = _look_up(word_clues(mail), footer_word_clues(mail), stores)
+    found = _look_up(word_clues(mail), footer_word_clues(mail), stores.clue_scores)
     return {
         "words_score": combine_scores(found.body.values()),
         "words_mean": share(math.fsum(found.body.values()), len(found.body)),
@@ -91,17 +93,21 @@ def word_scores(mail: Mail, stores: Stores) -> Mapping[str, float]:
     }
 
 
-class _Scores(NamedTuple):
+class _Scores(NamedTuple, Generic[_Clue]):
     """Scores of clues: those of the text, those of text and footer, and the score of the worst piece of either."""
 
-    body: Mapping[int, float]
-    all: Mapping[int, float]
+    body: Mapping[_Clue, float]
+    all: Mapping[_Clue, float]
     worst: float
 
 
-def _look_up(pieces: Sequence[Sequence[int]], footer: Sequence[Sequence[int]], stores: Stores) -> _Scores:
+def _look_up(
+    pieces: Sequence[Sequence[_Clue]],
+    footer: Sequence[Sequence[_Clue]],
+    find_scores: Callable[[Sequence[_Clue]], Mapping[_Clue, float]],
+) -> _Scores[_Clue]:
     """Return what the stores know; the footer speaks for spam alone, as the worst piece and by the worst words."""
-    scores = stores.clue_scores(list(dict.fromkeys(chain.from_iterable([*pieces, *footer]))))
+    scores = find_scores(list(dict.fromkeys(chain.from_iterable(chain(pieces, footer)))))
     if not footer:
         return _Scores(scores, scores, _worst(pieces, scores))
     body = set(chain.from_iterable(pieces))
@@ -110,12 +116,12 @@ def _look_up(pieces: Sequence[Sequence[int]], footer: Sequence[Sequence[int]], s
     return _Scores(of_body, scores, max(in_text, in_footer) if in_footer > 0 else in_text)
 
 
-def _worst(pieces: Sequence[Sequence[int]], scores: Mapping[int, float]) -> float:
+def _worst(pieces: Sequence[Sequence[_Clue]], scores: Mapping[_Clue, float]) -> float:
     """Return the score of the piece that looks most like spam: ham around it does not make it better."""
     return max((combine_scores(scores[one] for one in piece if one in scores) for piece in pieces), default=0.0)
 
 
-def _spam_evidence(scores: Mapping[int, float], strongest: int) -> float:
+def _spam_evidence(scores: Mapping[Any, float], strongest: int) -> float:
     """Return what the words that speak most for spam say: words that speak for ham take nothing from it."""
     worst = sorted(scores.values())[-strongest:]
     return math.fsum(score for score in worst if score > 0) / math.sqrt(strongest)

@@ -7,7 +7,7 @@ guessed and looked up, so keep a store as you keep the mail it was learned from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Set as AbstractSet
 from hashlib import blake2b
 from itertools import chain, pairwise
 from typing import Final
@@ -24,12 +24,12 @@ __all__ = [
     "footer_clues",
     "footer_domains",
     "footer_host_clues",
-    "footer_sample_clues",
+    "footer_sample_words",
     "footer_word_clues",
     "host_clues",
     "link_domains",
     "link_hosts",
-    "sample_clues",
+    "sample_words",
     "sender_clues",
     "subject_clues",
     "word_clues",
@@ -63,8 +63,8 @@ def subject_clues(mail: Mail) -> list[int]:
     return [clue("subject", word) for word in unique_words(shown, SUBJECT_WORDS)]
 
 
-def sample_clues(mail: Mail) -> list[list[int]]:
-    """Return the clues of a few words at each of several places in the text."""
+def sample_words(mail: Mail) -> list[list[str]]:
+    """Return a few words at each of several places in the text, each once at its place."""
     return _sample(mail.words.text, SAMPLE_WINDOWS)
 
 
@@ -73,8 +73,8 @@ def word_clues(mail: Mail) -> list[list[int]]:
     return _read_pieces(mail.words.text)
 
 
-def footer_sample_clues(mail: Mail) -> list[list[int]]:
-    """Return the clues of a few words at the places of the footer."""
+def footer_sample_words(mail: Mail) -> list[list[str]]:
+    """Return a few words at the places of the footer, each once at its place."""
     return _sample(mail.footer, FOOTER_WINDOWS)
 
 
@@ -83,9 +83,8 @@ def footer_word_clues(mail: Mail) -> list[list[int]]:
     return _read_pieces(mail.footer)
 
 
-def _sample(text: str, places: int) -> list[list[int]]:
-    windows = sample_windows(text, places, SAMPLE_WORDS)
-    return [[clue("word", word) for word in dict.fromkeys(window)] for window in windows]
+def _sample(text: str, places: int) -> list[list[str]]:
+    return [list(dict.fromkeys(window)) for window in sample_windows(text, places, SAMPLE_WORDS)]
 
 
 def _read_pieces(text: str) -> list[list[int]]:
@@ -145,7 +144,7 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
     own_domains
         Domains of the recipients: these show who collected the mail, not what it is, and are ignored.
     """
-    found = {*subject_clues(mail), *chain.from_iterable(word_clues(mail)), *chain.from_iterable(sample_clues(mail))}
+    found = {*subject_clues(mail), *chain.from_iterable(word_clues(mail)), *_single_words(sample_words(mail))}
     if mail.sender.domain not in own_domains:
         found.update(sender_clues(mail))
     return found.union(clue("host", domain) for domain in link_domains(mail) if domain not in own_domains)
@@ -153,5 +152,9 @@ def all_clues(mail: Mail, own_domains: AbstractSet[str] = frozenset()) -> set[in
 
 def footer_clues(mail: Mail) -> set[int]:
     """Return all clues of the footer, which are looked up and never learned, each once."""
-    pieces = chain(footer_sample_clues(mail), footer_word_clues(mail))
-    return {*chain.from_iterable(pieces), *footer_host_clues(mail)}
+    words = chain.from_iterable(footer_word_clues(mail))
+    return {*_single_words(footer_sample_words(mail)), *words, *footer_host_clues(mail)}
+
+
+def _single_words(windows: Iterable[Iterable[str]]) -> Iterator[int]:
+    return (clue("word", word) for word in set(chain.from_iterable(windows)))

@@ -17,7 +17,7 @@ import threading
 import uuid
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from spam_filter.errors import StoreError
 from spam_filter.learned.clue_counts import ClueCounts, log_odds
+from spam_filter.learned.clues import clue
 from spam_filter.learned.letter_model import LetterCounts, LetterModel
 from spam_filter.message.mail import Mail
 
@@ -39,6 +40,8 @@ CREATE TABLE clues (clue INTEGER PRIMARY KEY, spam INTEGER NOT NULL, ham INTEGER
 # A few sizes of one question, so that each is prepared once; the rest is filled up with a clue that does not exist.
 _SIZES: Final = (4, 16, 64, 128, 256, 512)
 _NO_CLUE: Final = -1
+# Four of five words that the first stage asks for are among as many that were asked for last.
+_MOST_WORDS: Final = 20_000
 
 
 class Stores:
@@ -70,6 +73,8 @@ class Stores:
         self._connections: set[sqlite3.Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._is_in_memory = content is not None
+        self._words: dict[str, tuple[int, str, float] | None] = {}
         # Only when nothing holds the store any more: decisions under way finish with the one that they began with.
         self._finalizer = weakref.finalize(self, _close_all, self._connections)
         try:
@@ -124,9 +129,28 @@ class Stores:
         found: dict[int, float] = {}
         for question, chunk in _queries(clues):
             seen = iter((connection.execute(question, chunk).fetchone()[0] or "").split())
-            for clue, spam, ham in zip(seen, seen, seen, strict=True):
-                found[int(clue)] = self._odds(int(spam), int(ham))
+            for number, spam, ham in zip(seen, seen, seen, strict=True):
+                found[int(number)] = self._odds(int(spam), int(ham))
         return found
+
+    def word_scores(self, words: Collection[str]) -> dict[str, float]:
+        """Return the scores of words, as `clue_scores`; what was found of the last ones is kept, if the store is in memory.
+
+        Raises
+        ------
+        sqlite3.Error
+            As `clue_scores`, unless all of them were asked for before.
+        """
+        if not self._is_in_memory or len(self._words) >= _MOST_WORDS:
+            # A new one: other threads may be reading the old one.
+            self._words = {}
+        kept = self._words
+        new = {clue("word", word): word for word in words if word not in kept}
+        if new:
+            scores = self.clue_scores(list(new))
+            kept.update((word, (number, word, scores[number]) if number in scores else None) for number, word in new.items())
+        # In the order of their clues: equally strong ones are not all counted.
+        return {word: score for _, word, score in sorted(filter(None, map(kept.__getitem__, words)))}
 
     def counts(self, clue: int) -> tuple[int, int]:
         """Return in how many spam and ham messages a clue was seen."""
