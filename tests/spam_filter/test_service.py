@@ -10,6 +10,7 @@ import smtplib
 import socket
 import sqlite3
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -615,6 +616,42 @@ def test_commands_that_come_with_the_end_of_a_message_are_answered(shared: Runni
         answers = b"".join(iter(lambda: client.recv(4096), b"")).splitlines()
         assert [line[:3] for line in answers] == [b"250", b"250", b"221"]
         assert answers[0].startswith(b"250 2.0.0 stored")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_a_conversation_may_come_in_pieces_of_any_size(shared: Running, mail: Path, size: int) -> None:
+    """Byte by byte, or all of it at once, the text of the message and QUIT included: the answers are the same, and in order."""
+    before = names(mail)
+    wire = b"MAIL FROM:<a@x.org>\r\nRCPT TO:<b@x.org>\r\nDATA\r\n" + SPAM + b"..\r\n.\r\nNOOP\r\nQUIT\r\n"
+    with conversation(shared) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(wire), size):
+            client.sendall(wire[start : start + size])
+        answers = b"".join(iter(lambda: client.recv(4096), b"")).splitlines()
+    assert [line[:3] for line in answers] == [b"250", b"250", b"354", b"250", b"250", b"221"]
+    (path,) = names(mail) - before
+    assert path.read_bytes().endswith(SPAM + b".\r\n")
+
+
+def test_a_command_that_is_too_long_is_refused_and_the_next_one_is_read(shared: Running) -> None:
+    """However long it is, and whatever it begins with."""
+    with conversation(shared) as client:
+        for length in (600, 70_000, 600_000):
+            client.sendall(b"NOOP " + b"x" * length + b"\r\nNOOP\r\n")
+            assert [line[:3] for line in read_lines(client, 2)] == [b"500", b"250"]
+
+
+def test_a_client_that_runs_ahead_has_all_its_answers(shared: Running) -> None:
+    """A megabyte of commands comes while its message is decided: more than is kept, so it waits, and then each is answered."""
+    commands = b"RCPT\r\n" * 200_000
+    with conversation(shared) as client:
+        begin(client)
+        sender = threading.Thread(target=client.sendall, args=(b"\r\n!slow!\r\n.\r\n" + commands,))
+        sender.start()
+        with client.makefile("rb") as lines:
+            answers = [lines.readline()[:3] for _ in range(200_001)]
+        sender.join()
+    assert answers == [b"250"] + [b"503"] * 200_000
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
