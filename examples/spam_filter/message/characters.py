@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import string
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +13,7 @@ __all__ = ["CharacterShares", "entropy", "share"]
 _UPPER: Final = string.ascii_uppercase.encode()
 _LOWER: Final = string.ascii_lowercase.encode()
 _DIGITS: Final = string.digits.encode()
-_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_ASCII: Final = bytes(range(128))
 
 
 def share(count: float, whole: int) -> float:
@@ -46,7 +45,8 @@ class CharacterShares(NamedTuple):
         CharacterShares(capitals=0.3333333333333333, digits=0.2)
         """
         plain = text.encode("ascii", "ignore")
-        others = Counter("" if len(plain) == len(text) else "".join(_BEYOND_ASCII.findall(text)))
+        beyond = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+        others = Counter(beyond)
 
         def count(members: bytes, is_member: Callable[[str], bool]) -> int:
             found = sum(times for character, times in others.items() if is_member(character))
