@@ -2,15 +2,17 @@
 
 Each repeat draws a pool of rows that may fit and measure designs. It is searched in three ways: the paper's, with a third of the
 rows for validation and the threshold as named; the same with thresholds tuned along the ladder (the old split, the new choice of
-thresholds); and cross-fitted and tuned, with sure floors at several levels, of which one is today's default. From the last,
-designs are chosen by the folds of the search alone ("one division"), and so that other folds must show the same ("cross-fitted"),
-as users get them. The truth is counted on the other rows of the data set, at most 40,000 of them, by the models that would be
-exported. The floors below were written down before anything was measured.
+thresholds), both with straight stages; and today's default: curved stages, cross-fitted and tuned, with sure floors at several
+levels. From the last, designs are chosen by the folds of the search alone ("one division"), and so that other folds must show the
+same ("cross-fitted"), as users get them. The truth is counted on the other rows of the data set, at most 40,000 of them, by the
+models that would be exported. The floors below were written down before anything was measured.
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
 accuracy by which a design was chosen exceeds the true one, `coverage` likewise, `again` on other folds of the same rows, and
 `likely` by the likely figures: what a bundle without test rows states; `cost`, of the designs given, against the oracle's.
+
+A level with + is chosen as `emsco-export` does, where a design may cost more if it is so much surer; without, it is the cheapest.
 
 ``python benchmarks/choices.py --repeats 100`` takes hours; results are appended to a file as they come, and those that are there
 already are not computed again.
@@ -44,6 +46,7 @@ from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
+from emsco_train.export.tuned_choice import COST_WEIGHT
 from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
@@ -57,19 +60,17 @@ SEARCHES: dict[Way, tuple[Way, ...]] = {
     "tuned": ("tuned",),
     "cross-fitted": ("one division", "cross-fitted"),
 }
-# How the floors must hold, by way; None: by the figures as they are.
-LEVELS: dict[Way, tuple[float | None, ...]] = {
-    "paper": (None,),
-    "tuned": (None,),
-    "one division": (0.85, 0.9, 0.95),
-    "cross-fitted": (None, 0.75, 0.85, 0.9, 0.95, 0.975),
+# Today's default.
+DEFAULT = (DEFAULT_SURE, COST_WEIGHT)
+# How the floors must hold, by way, and what confidence may cost. None: by the figures as they are, and the cheapest.
+LEVELS: dict[Way, tuple[tuple[float | None, float | None], ...]] = {
+    "paper": ((None, None),),
+    "tuned": ((None, None),),
+    "one division": (DEFAULT,),
+    "cross-fitted": ((None, None), (DEFAULT_SURE, None), (0.75, COST_WEIGHT), DEFAULT, (0.95, COST_WEIGHT)),
 }
-# How much more than the cheapest the surest may cost.
-SLACKS: dict[Way, tuple[float, ...]] = {"paper": (0.0,), "tuned": (0.0,), "one division": (0.1,), "cross-fitted": (0.0, 0.1)}
-# Of the two, what a choice does by default.
-DEFAULT = (DEFAULT_SURE, 0.1)
 MAX_TRUTH_ROWS = 40_000
-RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices-by-division.jsonl"
+RESULTS = Path(__file__).resolve().parent.parent / "build" / "choices-by-confidence.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Record:
     repeat: int
     way: Way
     sure: float | None
-    slack: float
+    cost_weight: float | None
     min_accuracy: float
     min_coverage: float
     accuracy: float | None = None  # as it was chosen by; None: no design was given
@@ -175,6 +176,7 @@ def draw_problem(case: Case, rows: int, repeat: int, way: Way) -> Problem:
         threshold=case.threshold,
         splits=splits,
         folds=None if way == "cross-fitted" else 0,
+        stages="curved" if way == "cross-fitted" else "straight",
         features={name: FeatureOptions(unknown="ignore") for name in features if name in NSL_KDD_TEXT},
         seed=repeat,
     )
@@ -213,36 +215,41 @@ def measure(name: str, rows: int, repeat: int, search: Way) -> list[Record]:
     if search != "paper":
         front = ladder_front(problem, front)
     truth = true_figures(problem, front)
-    divisions = make_divisions(problem)
+    divisions = make_divisions(problem) if search == "cross-fitted" else ()
     records = []
     for floors, way in itertools.product(case.floors, SEARCHES[search]):
-        for sure, slack in itertools.product(LEVELS[way], SLACKS[way]):
-            wish = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=sure, slack=slack)
-            asked = Record(name, rows, repeat, way, sure, slack, *floors)
-            records.append(_choose(problem, front, wish, divisions if way == "cross-fitted" else (), truth, asked))
+        loosest = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=None)
+        own = divisions if way == "cross-fitted" else ()
+        again = measure_on_other_folds(problem, front, loosest, divisions=own).front
+        for sure, cost_weight in LEVELS[way]:
+            wish = replace(loosest, sure=sure, cost_weight=cost_weight)
+            asked = Record(name, rows, repeat, way, sure, cost_weight, *floors)
+            records.append(_choose(problem, front, again, wish, own, truth, asked))
     return records
 
 
 def _choose(
     problem: Problem,
     front: Front,
+    again: Front,
     wish: Requirements,
     divisions: Sequence[ProblemFitters],
     truth: Mapping[str, tuple[float, float, float]],
     asked: Record,
 ) -> Record:
     """Return the record of a wish with what is chosen for it, and what is true of that."""
-    floors, is_default = (asked.min_accuracy, asked.min_coverage), (asked.sure, asked.slack) == DEFAULT
+    floors = asked.min_accuracy, asked.min_coverage
     keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
     record = replace(asked, oracle=min(keeping, default=None))
-    measured = measure_on_other_folds(problem, front, wish, divisions=divisions).front
+    # What is chosen meets the wish by the figures of its search, too, as `measure_on_other_folds` has it for a level.
+    meeting = [design for design in again if wish.meets(front.find(design.id))]
     try:
-        design = wish.choose(tuple(measured), front.full_cost)
+        design = wish.choose(meeting, front.full_cost)
     except SelectionError:
         return record
-    again = likely = None
-    if asked.way == "cross-fitted" and is_default:
-        again = measure_again(problem, design)
+    others = likely = None
+    if asked.way == "cross-fitted" and (asked.sure, asked.cost_weight) == DEFAULT:
+        others = measure_again(problem, design)
         found = estimate_likely_figures(problem, front, wish, divisions=divisions)
         likely = None if found is None else found.accuracy
     accuracy, coverage, cost = truth[design.id]
@@ -250,7 +257,7 @@ def _choose(
         record,
         accuracy=design.accuracy,
         coverage=design.coverage,
-        again=again,
+        again=others,
         likely=likely,
         true_accuracy=accuracy,
         true_coverage=coverage,
@@ -267,15 +274,13 @@ def show(records: Sequence[Record]) -> None:
     """Print one line for each case, number of rows, way and level."""
     head = f"{'case':<12}{'rows':>6} {'way':<24}{'repeats':>8}{'given':>7}{'kept':>6}"
     print(f"{head}{'flattery':>10}{'again':>10}{'likely':>10}{'coverage':>10}{'cost':>7}")
-    keys = sorted({(one.case, one.rows, WAYS.index(one.way), one.sure or 0.0, one.slack) for one in records})
-    for case, rows, way, sure, slack in keys:
-        key = (case, rows, WAYS[way], sure, slack)
-        chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0, one.slack) == key]
-        is_default = WAYS[way] == "cross-fitted" and (sure, slack) == DEFAULT
-        if not sure and slack:
-            continue
-        name = f"{WAYS[way]} {sure:g} {slack:g}" + ("*" if is_default else "") if sure else WAYS[way]
-        print(f"{case:<12}{rows:>6} {name:<24}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
+    keys = sorted({(one.case, one.rows, WAYS.index(one.way), one.sure or 0.0, one.cost_weight or 0.0) for one in records})
+    for case, rows, way, sure, weight in keys:
+        key = (case, rows, WAYS[way], sure, weight)
+        chosen = [one for one in records if (one.case, one.rows, one.way, one.sure or 0.0, one.cost_weight or 0.0) == key]
+        is_default = WAYS[way] == "cross-fitted" and (sure, weight) == DEFAULT
+        level = f" {sure:g}" + ("+" if weight else "") + ("*" if is_default else "") if sure else ""
+        print(f"{case:<12}{rows:>6} {WAYS[way] + level:<24}{len({one.repeat for one in chosen}):>8}{_summary(chosen)}")
 
 
 def _summary(records: Iterable[Record]) -> str:

@@ -17,6 +17,7 @@ from emsco_train.data.stage_settings import Upgrade
 from emsco_train.designs.counts import Counts
 from emsco_train.designs.selection import Requirements
 from emsco_train.errors import SelectionError
+from emsco_train.export.tuned_choice import COST_WEIGHT
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.sweep import search_thresholds
@@ -30,8 +31,6 @@ TRADE_OFFS = (10.0, 100.0)
 STATIC_SHARES = (0.1, 0.25, 0.5)
 SETTINGS = Settings(population=100, generations=40)
 QUICK_SETTINGS = Settings(population=50, generations=12)
-# How much more than the cheapest design the surest may cost, as in every choice by two floors.
-SLACK = 0.1
 FRONTS = Path(__file__).resolve().parents[2] / "build" / "paper-fronts"
 
 
@@ -79,7 +78,7 @@ def measure_run(data: str, run: int, *, is_quick: bool) -> Iterator[PointRow]:
         for point in peers:
             floors = {"min_accuracy": point.validation_accuracy, "min_coverage": point.validation_coverage}
             # As `emsco-export` chooses, but by the figures themselves, as the peers' floors are.
-            wanted, reached = Requirements(**floors, sure=0.5, slack=SLACK), 1
+            wanted, reached = Requirements(**floors, sure=0.5, cost_weight=COST_WEIGHT), 1
             try:
                 design = wanted.choose(tuple(front), front.full_cost)
             except SelectionError as error:

@@ -221,7 +221,19 @@ class Design:
     def label_bounds(self, label: Label, sure: float | None) -> LabelLowerBounds:
         """Return one-sided lower bounds on the figures of a label at the level `sure`; with None the figures themselves.
 
-        Labels are compared as text: on a command line, the label 1 is the text "1".
+        Raises
+        ------
+        DesignError
+            If there is no such label, or if the counts behind its figures are unknown.
+        """
+        place = self.find_label(label)
+        counts = self.labels[place]
+        if sure is None:
+            return LabelLowerBounds(counts.recall, counts.accuracy)
+        return self.full_precision.labels[place].bounds(counts, sure)
+
+    def find_label(self, label: Label) -> int:
+        """Return the position of a label in `labels`; compared as text: on a command line, the label 1 is the text "1".
 
         Raises
         ------
@@ -235,10 +247,7 @@ class Design:
                 f"there is no label {label!r} (labels: {known})" if known else "its figures per label are unknown: train again"
             )
             raise DesignError(f"design {self.id}: {detail}")
-        counts = self.labels[place]
-        if sure is None:
-            return LabelLowerBounds(counts.recall, counts.accuracy)
-        return self.full_precision.labels[place].bounds(counts, sure)
+        return place
 
     @property
     def full_precision(self) -> Precision:

@@ -91,6 +91,12 @@ class Precision:
         labels = tuple(LabelSizes(factor * label.rows, factor * label.accepted_as) for label in self.labels)
         return Precision(factor * self.rows, factor * self.accepted, self.cost_error / math.sqrt(factor), labels)
 
+    def cost_level(self, cost: float, cap: float) -> float:
+        """Return the highest level at which the bound on a mean cost is not above a cap."""
+        if not self.cost_error:
+            return float(cost <= cap)
+        return NormalDist(cost, self.cost_error).cdf(cap)
+
     def bounds(self, coverage: float, accuracy: float, cost: float, sure: float) -> Bounds:
         """Return the bounds of figures, each at the level `sure`.
 

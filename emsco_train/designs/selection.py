@@ -18,6 +18,7 @@ from emsco_train.designs.label_floors import LabelFloor, make_label_floors
 from emsco_train.designs.precision import Bounds
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import DesignError, SelectionError
+from emsco_train.support.binomial import lower_bound_level
 from emsco_train.support.numbers import is_number
 
 __all__ = ["Constraints", "MatchEverything", "Requirements", "SelectBy"]
@@ -33,8 +34,9 @@ _LIMITS = (
 # Nobody has more rows than this.
 _MAX_ROWS = 1e9
 
-
-_LEVEL_DIGITS = 1e-4
+# Of the rows that a figure was counted on, and of the cost of all features: see where they are used.
+_COUNTED_ROWS = 0.5
+_FREE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +109,9 @@ class Requirements(Constraints):
 
     by: SelectBy | None = None
     sure: float | None = DEFAULT_SURE
-    # Where cost decides and bounds are asked for: the surest design of those that cost at most this share more than the cheapest.
-    slack: float = 0.0
+    # Where cost decides and bounds are asked for: a design that costs 1 % more is preferred if its `confidence` is higher by more
+    # than this many hundredths; None: the cheapest is chosen.
+    cost_weight: float | None = None
     # Floors on the figures of labels, as `make_label_floors` makes them.
     label_floors: tuple[LabelFloor, ...] = ()
     # Whether an error may suggest another floor, with which other thresholds are tried: not where they are tried anyway, or
@@ -205,10 +208,8 @@ class Requirements(Constraints):
         Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
         satisfying = [design for design in designs if self.meets(design)]
-        if satisfying and self.slack and self.sure is not None and self.objective == "cost":
-            most = (1.0 + self.slack) * min(design.cost for design in satisfying)
-            near = [design for design in satisfying if design.cost <= most]
-            return max(near, key=lambda design: (self._highest_level(design), *_sort_key(design, "cost")))
+        if satisfying and self.cost_weight is not None and self.sure is not None and self.objective == "cost":
+            return self._choose_by_worth(satisfying, self.cost_weight, full_cost)
         if satisfying and self.objective == "knee":
             return find_knee(satisfying, full_cost)
         if satisfying:
@@ -251,13 +252,40 @@ class Requirements(Constraints):
                 missed.append(f"{floor.name} {value:.4g} (at least {floor.least:g} was asked for)")
         return missed
 
-    def _highest_level(self, design: Design) -> float:
-        """Return the highest level `sure` at which the bounds of a design still satisfy all limits, to four digits."""
-        low, high = 0.5, 1.0
-        while high - low > _LEVEL_DIGITS:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._allows(design, middle) else (low, middle)
-        return low
+    def _choose_by_worth(self, designs: Sequence[Design], cost_weight: float, full_cost: float) -> Design:
+        """Return the design whose confidence is worth its cost most."""
+        # Nothing is many times as expensive as what costs nothing.
+        offset = _FREE * full_cost if any(design.cost == 0 for design in designs) else 0.0
+
+        def worth(design: Design) -> float:
+            return self.confidence(design) - cost_weight * math.log(design.cost + offset)
+
+        return max(designs, key=lambda design: (worth(design), *_sort_key(design, "cost")))
+
+    def confidence(self, design: Design) -> float:
+        """Return about how likely all limits hold on new rows: each as likely as its bound says, one apart from the other.
+
+        The figures of a design that is the best of many are less certain than those of one that was fixed in advance: they count
+        as if they were of half as many rows.
+
+        Examples
+        --------
+        >>> design = Design.of((0,), ["a"], (0.9, 0.9), coverage=0.8, accuracy=0.95, cost=1.0, rows=500)
+        >>> round(Requirements(min_accuracy=0.93).confidence(design), 2)
+        0.83
+        >>> round(Requirements(min_accuracy=0.93, min_coverage=0.78).confidence(design), 2)
+        0.64
+        """
+        known = design.with_more_rows(_COUNTED_ROWS)
+        precision = known.full_precision
+        levels = [floor.level(known) for floor in self.label_floors]
+        if self.min_coverage is not None:
+            levels.append(lower_bound_level(known.coverage * precision.rows, precision.rows, self.min_coverage))
+        if self.min_accuracy is not None:
+            levels.append(lower_bound_level(known.accuracy * precision.accepted, precision.accepted, self.min_accuracy))
+        if self.max_cost is not None:
+            levels.append(precision.cost_level(known.cost, self.max_cost))
+        return math.prod(levels)
 
     def _floored_sides(self) -> tuple[bool, bool]:
         """Return whether there is a floor on how rightly it answers, and one on how often."""

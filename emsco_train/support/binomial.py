@@ -10,7 +10,7 @@ import math
 
 from emsco_train.errors import DesignError
 
-__all__ = ["binomial_cdf", "is_cdf_below", "lower_bound", "upper_bound"]
+__all__ = ["binomial_cdf", "is_cdf_below", "lower_bound", "lower_bound_level", "upper_bound"]
 
 # The sum of a tail is right to about nine digits; where more of them would decide, the exact function does.
 _RELATIVE_TOLERANCE = 1e-6
@@ -58,6 +58,22 @@ def lower_bound(hits: float, rows: float, confidence: float) -> float:
     from scipy.special import betaincinv  # noqa: PLC0415 - as above
 
     return float(betaincinv(hits, rows - hits + 1, 1.0 - confidence))
+
+
+def lower_bound_level(hits: float, rows: float, share: float) -> float:
+    """Return the highest confidence at which `lower_bound` is not below a share.
+
+    Examples
+    --------
+    >>> round(lower_bound_level(97, 100, 0.9243), 3), lower_bound_level(0, 100, 0.1), lower_bound_level(0, 0, 0.0)
+    (0.95, 0.0, 1.0)
+    """
+    _check_counts(hits, rows)
+    if share <= 0.0 or hits == 0:
+        return float(share <= 0.0)
+    from scipy.special import betainc  # noqa: PLC0415 - as above
+
+    return 1.0 - float(betainc(hits, rows - hits + 1, share))
 
 
 def binomial_cdf(hits: int, rows: int, share: float) -> float:

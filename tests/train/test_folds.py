@@ -482,6 +482,19 @@ def test_few_groups_have_other_folds_where_they_can() -> None:
         assert {tuple(part.scored.rows.tolist()) for part in other.parts} != present
 
 
+@pytest.mark.parametrize(("groups", "expected"), [(None, 6), (40, 6), (5, 5)])
+def test_finer_folds_are_twice_as_many(groups: int | None, expected: int) -> None:
+    """Their models are fitted on more rows than those of the search; groups are not divided."""
+    codes = None if groups is None else np.arange(300) % groups
+    problem = make_problem(folds=3, groups=codes)
+    finer = problem.with_other_folds(1, finer=True)
+    assert (len(problem.parts), len(finer.parts)) == (3, expected)
+    assert np.array_equal(np.sort(finer.validation.rows), np.sort(problem.validation.rows))
+    for part in finer.parts:
+        assert not set(part.fitted.rows.tolist()) & set(part.scored.rows.tolist())
+        assert part.fitted.groups is None or not set(part.fitted.groups.tolist()) & set(part.scored.groups.tolist())
+
+
 def test_time_and_one_split_have_no_other_folds() -> None:
     """Time orders the rows in one way, and a validation split is as it is: such a problem is unchanged."""
     for problem in (make_problem(time=np.arange(300)), make_problem(folds=0, shares=Shares(0.7, 0.3, 0.0, 0.0))):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from emsco_runtime.bundle.manifest import LabelCounts
 from emsco_train.data.labels import plain_labels
 from emsco_train.data.problem import Problem
 from emsco_train.data.table import Table
@@ -271,6 +272,67 @@ def test_selection_by_brute_force(
 
     best = max(merit(found) for found in allowed)
     assert front.select(**requirements) == next(found for found in allowed if merit(found) == best)
+
+
+@given(
+    rows=st.integers(40, 4000),
+    coverage=st.floats(0.05, 1.0),
+    accuracy=st.floats(0.05, 1.0),
+    cost_error=st.floats(0.001, 1.0),
+    limit=st.sampled_from(["min_accuracy", "min_coverage", "max_cost", "min_recall", "min_accuracy_of"]),
+    off=st.floats(0.0, 0.1),
+)
+def test_confidence_is_the_highest_level_of_a_bound(
+    rows: int, coverage: float, accuracy: float, cost_error: float, limit: str, off: float
+) -> None:
+    """With one limit, bounds on half of the rows satisfy at every level below the confidence, and at none above it."""
+    labels = (LabelCounts(label="ham", rows=rows, accepted=rows, right=rows - rows // 7, accepted_as=rows),)
+    precision = Precision(rows=rows, accepted=coverage * rows, cost_error=cost_error)
+    one = design((0, 1, 2), coverage, accuracy, 2.0, rows=rows, precision=precision, labels=labels)
+    share = {"min_accuracy": accuracy, "min_coverage": coverage, "max_cost": 2.0}.get(limit, labels[0].recall)
+    if limit == "max_cost":
+        wanted = Requirements(max_cost=share + off)
+    elif limit in ("min_recall", "min_accuracy_of"):
+        wanted = Requirements.of(**{limit: {"ham": max(0.0, share - off)}})
+    else:
+        wanted = Requirements(**{limit: max(0.0, share - off)})  # type: ignore[arg-type]
+    confidence, half = wanted.confidence(one), one.with_more_rows(0.5)
+    for level in (0.5, 0.6, 0.75, 0.9, 0.99):
+        if abs(level - confidence) > 1e-6:
+            assert replace(wanted, sure=level).meets(half) == (level < confidence)
+
+
+def test_confidence_in_several_limits_is_the_product() -> None:
+    """Each limit may be missed apart from the others."""
+    one = design((0, 1, 2), 0.8, 0.95, 2.0, rows=500)
+    apart = [Requirements(min_accuracy=0.94), Requirements(min_coverage=0.79)]
+    together = Requirements(min_accuracy=0.94, min_coverage=0.79)
+    assert together.confidence(one) == math.prod(wanted.confidence(one) for wanted in apart)
+    assert Requirements().confidence(one) == 1.0
+
+
+def test_a_choice_pays_for_confidence() -> None:
+    """A design that costs little more is taken where it is much surer, and not where it is hardly so; the cheapest without."""
+    cheap = design((0, 1, 2), 0.8, 0.953, 2.0, rows=2000)
+    surer = design((0, 0, 1), 0.8, 0.965, 2.2, rows=2000)
+    expensive = design((0, 1, 0), 0.8, 0.966, 4.0, rows=2000)
+    wanted = Requirements(min_accuracy=0.945, min_coverage=0.7)
+    confidence = [wanted.confidence(one) for one in (cheap, surer, expensive)]
+    assert confidence == sorted(confidence)
+    assert wanted.choose((cheap, surer, expensive), 4.0) is cheap
+    assert replace(wanted, cost_weight=0.5).choose((cheap, surer, expensive), 4.0) is surer
+    assert replace(wanted, cost_weight=10.0).choose((cheap, surer, expensive), 4.0) is cheap
+    assert replace(wanted, cost_weight=0.0).choose((cheap, surer, expensive), 4.0) is expensive
+    assert replace(wanted, cost_weight=0.5, sure=None).choose((cheap, surer, expensive), 4.0) is cheap
+
+
+def test_what_is_free_is_not_infinitely_cheaper() -> None:
+    """Next to a design that costs nothing, another one is still chosen if it is surer for a little money."""
+    free = design((0, 1, 2), 0.8, 0.951, 0.0, rows=2000)
+    surer = design((0, 0, 1), 0.8, 0.98, 0.002, rows=2000)
+    wanted = Requirements(min_accuracy=0.94, min_coverage=0.7, cost_weight=0.5)
+    assert wanted.choose((free, surer), 4.0) is surer
+    assert wanted.choose((free, replace(surer, cost=2.0)), 4.0) is free
 
 
 def test_nothing_satisfies() -> None:

@@ -70,9 +70,9 @@ def test_figures_are_means_over_other_divisions(kind: str) -> None:
     front = make_front(problem)
     measured = measure_on_other_folds(problem, front, ASKED)
     meeting = [design for design in front if ASKED.meets(design)]
-    assert len(measured.divisions) == 4
+    assert len(measured.divisions) == 2
     assert len(front) > len(meeting) > 10
-    others = [problem.with_other_folds(number) for number in range(1, 5)]
+    others = [problem.with_other_folds(number, finer=True) for number in (1, 2)]
     for design in meeting[::9]:
         found = [
             evaluate_validation(other, design.stages, design.stage_thresholds).expected(
@@ -101,7 +101,7 @@ def test_figures_per_label_are_means_too(problem: Problem, front: Front) -> None
     """Floors per label are met or missed by other divisions as well."""
     asked = Requirements.of(min_recall={"yes": 0.6}, min_accuracy=0.8)
     measured = measure_on_other_folds(problem, front, asked).front
-    others = [problem.with_other_folds(number) for number in range(1, 5)]
+    others = [problem.with_other_folds(number, finer=True) for number in (1, 2)]
     design = next(design for design in front if asked.meets(design))
     counts = [
         evaluate_validation(other, design.stages, design.stage_thresholds).expected(
@@ -113,7 +113,7 @@ def test_figures_per_label_are_means_too(problem: Problem, front: Front) -> None
     for place, label in enumerate(again.labels):
         assert label.recall == pytest.approx(fmean(one.labels[place].recall for one in counts))
         assert label.right == sum(one.labels[place].right for one in counts)
-        # Four divisions of the same rows say no more than one.
+        # Two divisions of the same rows say no more than one.
         assert again.full_precision.labels[place].rows == counts[0].labels[place].rows
         assert again.label_bounds(label.label, 0.85).recall < label.recall
 
@@ -175,8 +175,9 @@ def test_where_nothing_is_measured_again(kind: str, monkeypatch: pytest.MonkeyPa
 
 def test_more_rows_take_fewer_divisions(monkeypatch: pytest.MonkeyPatch, problem: Problem, front: Front) -> None:
     """There is less luck in many rows, and fits take longer: the work stays the same."""
-    monkeypatch.setattr(other_folds, "_MOST_ROWS", 2 * POOL + 1)
     assert len(measure_on_other_folds(problem, front, ASKED).divisions) == 2
+    monkeypatch.setattr(other_folds, "_MOST_ROWS", 2 * POOL - 1)
+    assert len(measure_on_other_folds(problem, front, ASKED).divisions) == 1
 
 
 def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Front) -> None:
@@ -187,10 +188,10 @@ def test_rows_of_several_divisions_are_the_same_rows(problem: Problem, front: Fr
     mean = _mean_outcomes(outcomes, _find_common_rows(measured.divisions))
     for place, design in enumerate(near):
         by_row: Floats = np.zeros(POOL)
-        for number in range(1, 5):
-            other = problem.with_other_folds(number)
+        for number in (1, 2):
+            other = problem.with_other_folds(number, finer=True)
             rows = np.concatenate([part.fold.scored for part in other.parts if part.fold is not None])
-            by_row[rows] += evaluate_validation(other, design.stages, design.stage_thresholds).accepted / 4
+            by_row[rows] += evaluate_validation(other, design.stages, design.stage_thresholds).accepted / 2
         np.testing.assert_allclose(mean.accepted[place], by_row)
 
 
