@@ -257,7 +257,7 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
                     await _wait_for_event(ended, left)
                 else:
                     await _wait_for_event(ended, min(left, _time_to_hold(call, hold_s)))
-                    released = self._release_long_call(call, hold_s)
+                    released = self.release_long_call(call, hold_s)
             if not call.done():
                 raise TimeoutError(f"the call has not ended within {timeout_s:g} s")
             return call.result()
@@ -329,8 +329,8 @@ class AcquirerPool(PickledBySettings[tuple[int, int]]):
             if call.nested_waits == 0 and not call.abandoned:
                 self._blocked -= 1
 
-    def _release_long_call(self, call: PoolCall, hold_s: float) -> bool:
-        """Release the slot of a call that has run for so long, and return whether it was released."""
+    def release_long_call(self, call: PoolCall, hold_s: float) -> bool:
+        """Release the slot of a call that has run for so long, as `call_async` does, and return whether it was released."""
         with self._condition:
             if call.started is None or time.perf_counter() - call.started < hold_s:
                 return False

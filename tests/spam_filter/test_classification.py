@@ -150,6 +150,75 @@ def test_a_message_that_takes_long_lets_the_next_one_begin() -> None:
     assert asyncio.run(ask()) == ["spam"] * 4
 
 
+def test_verdicts_are_told_once_within_their_deadline() -> None:
+    """Three that hang are told as errors at their deadline, one that waits for them and one that comes then as refused."""
+    source = HangingSource(2.0)
+    told: list[tuple[int, str]] = []
+
+    async def ask() -> None:
+        verdicts = VerdictPool(model(source), 0.2, 2)
+
+        def begin(number: int) -> None:
+            verdicts.begin("m", b"", ENVELOPE, lambda verdict: told.append((number, verdict.note or verdict.status)))
+
+        for number in range(3):
+            begin(number)
+        # Two have let go of the thread, the third has it to its deadline.
+        await asyncio.sleep(0.15)
+        begin(3)
+        await asyncio.to_thread(wait_until, lambda: len(told) == 4, "all are told")
+        begin(4)
+        assert told[-1] == (4, "refused")
+        source.release_event.set()
+        await asyncio.to_thread(wait_until, lambda: verdicts.pool.counts.abandoned == 0, "they end")
+        begin(5)
+        await asyncio.to_thread(wait_until, lambda: len(told) == 6, "the last one is told")
+        # Longer than until the next look at those that take long: nothing is told again.
+        await asyncio.sleep(0.1)
+
+    asyncio.run(ask())
+    assert sorted(told) == [(0, "deadline"), (1, "deadline"), (2, "deadline"), (3, "refused"), (4, "refused"), (5, "spam")]
+
+
+def test_a_verdict_that_nobody_wants_is_not_told() -> None:
+    """One that is cancelled while it is decided, and one that waits for a thread: that one is never decided."""
+    source = HangingSource(2.0)
+    told: list[str] = []
+
+    async def ask() -> None:
+        verdicts = VerdictPool(model(source), 60.0, 1)
+        first = verdicts.begin("first", b"", ENVELOPE, lambda verdict: told.append(verdict.status))
+        await asyncio.to_thread(wait_until, lambda: source.entered == 1, "it runs")
+        second = verdicts.begin("second", b"", ENVELOPE, lambda verdict: told.append(verdict.status))
+        second.cancel()
+        first.cancel()
+        source.release_event.set()
+        await asyncio.to_thread(wait_until, lambda: verdicts.pool.counts.abandoned == 0, "it ends")
+        await asyncio.sleep(0.1)
+
+    asyncio.run(ask())
+    assert (told, source.entered) == ([], 1)
+
+
+def test_a_message_that_takes_long_lets_those_begin_that_are_to_be_told() -> None:
+    """As where the event loop waits: while one is held up, the others are decided, though one thread decides."""
+    source = HangingSource(2.0)
+    told: list[str] = []
+
+    async def ask() -> None:
+        verdicts = VerdictPool(model(lambda mail: source(mail) if mail.raw else 2.0), 60.0, 1)
+        verdicts.begin("long", b"text", ENVELOPE, lambda _: told.append("long"))
+        await asyncio.to_thread(wait_until, lambda: source.entered == 1, "it runs")
+        for _ in range(3):
+            verdicts.begin("short", b"", ENVELOPE, lambda _: told.append("short"))
+        await asyncio.to_thread(wait_until, lambda: len(told) == 3, "the others are decided")
+        source.release_event.set()
+        await asyncio.to_thread(wait_until, lambda: len(told) == 4, "so is the first")
+
+    asyncio.run(ask())
+    assert told == ["short"] * 3 + ["long"]
+
+
 def test_the_loop_is_free_while_messages_are_decided() -> None:
     """A decision in a thread does not stop the event loop, and knows which message it is about."""
     entered, go_on = threading.Event(), threading.Event()

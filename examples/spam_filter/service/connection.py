@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spam_filter.service.handler import Handler
     from spam_filter.service.refusals import RefusalReason, Refusals
     from spam_filter.service.settings import Settings
+    from spam_filter.service.verdict_pool import PendingVerdict
 
 __all__ = ["Connection", "Connections", "RefusedConnection"]
 
@@ -109,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._output = bytearray()
         # The text of a message while it comes, then the work on our answer to it.
         self._text: MessageText | None = None
-        self._answering: asyncio.Task[str] | None = None
+        self._answering: PendingVerdict | asyncio.Task[None] | None = None
         self._has_begun = self._has_ended = False
         self._is_refused = self._is_deaf = False
         # Now, and not when the conversation begins: many may be accepted before the first of them begins.
@@ -134,6 +135,7 @@ class Connection(asyncio.Protocol):
         self._timer.cancel()
         if self._answering is not None:
             self._answering.cancel()
+            self._answering = None
 
     def eof_received(self) -> bool:
         """Hang up on a client that sends nothing more, but not before it has the answer to a message."""
@@ -212,19 +214,15 @@ class Connection(asyncio.Protocol):
         if content is None:
             self._end_message(self._handler.refuse_oversized(self._limits.max_bytes))
         else:
-            self._answering = self._loop.create_task(self._handler.answer(content, self._dialogue))
-            self._answering.add_done_callback(self._end_answering)
+            self._answering = self._handler.begin(content, self._dialogue, self._end_answering)
 
-    def _end_answering(self, answering: asyncio.Task[str]) -> None:
+    def _end_answering(self, reply: str) -> None:
         self._answering = None
-        # It is cancelled when the client has gone.
-        if not answering.cancelled():
-            error = answering.exception()
-            self._end_message(answering.result() if error is None else self._handler.answer_error(error))
-            self._proceed()
-            if self._has_ended:
-                # What came before the end, such as QUIT, is answered by now.
-                self._transport.close()
+        self._end_message(reply)
+        self._proceed()
+        if self._has_ended:
+            # What came before the end, such as QUIT, is answered by now.
+            self._transport.close()
 
     def _end_message(self, reply: str) -> None:
         self._limit_time(self._idle_s)

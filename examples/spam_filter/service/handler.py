@@ -1,8 +1,8 @@
 """`Handler`: what happens to a message between its last byte and our answer.
 
 1. It is decided, in a thread and within the deadline; a failure gives the status ``error``.
-2. In another thread, forged headers are removed, ours are added, it is handed on, logged and counted. Only then the client is
-   answered 250.
+2. That thread passes it on to another one, where forged headers are removed, ours are added, and it is handed on, logged and
+   counted. Only then the client is answered 250.
 
 The event loop itself looks at no byte of the message: a hostile one takes its own client's time.
 """
@@ -14,6 +14,7 @@ import logging
 import re
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,9 +25,11 @@ from spam_filter.service.outgoing import Delivery, DeliveryResult, OutgoingMessa
 from spam_filter.service.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spam_filter.service.dialogue import Dialogue
     from spam_filter.service.metrics import ServiceMetrics
-    from spam_filter.service.verdict_pool import VerdictPool
+    from spam_filter.service.verdict_pool import PendingVerdict, VerdictPool
 
 __all__ = ["Handler"]
 
@@ -76,37 +79,41 @@ class Handler:
         """Return how many recipients one message may have."""
         return self._delivery.max_recipients
 
-    async def answer(self, raw: bytes, dialogue: Dialogue) -> str:
-        """Decide a message, mark it, hand it on; return our answer.
+    def begin(self, raw: bytes, dialogue: Dialogue, reply: Callable[[str], None]) -> PendingVerdict | asyncio.Task[None]:
+        """Begin to decide a message, mark it and hand it on; `reply` is called with our answer, in the event loop.
 
-        To cancel it ends the decision, but no delivery: what is delivered is logged and counted, though the client has gone.
+        What is returned can be cancelled. That ends the decision, but no delivery: what is delivered is logged and counted,
+        though the client has gone.
         """
         started = time.perf_counter()
         message_id = secrets.token_hex(8)
         said, client = dialogue.transaction, dialogue.client
-        sender, recipients = said.sender or "", tuple(said.recipients)
-        verdict = await self._verdicts.verdict(message_id, raw, Envelope(sender, recipients, client.address, client.helo))
-        message = OutgoingMessage(raw, sender, recipients, said.utf8)
-        decided = _DecidedMessage(message_id, message, verdict, started)
-        try:
-            delivering = self._deliverers.submit(self._deliver, decided)
-        except PoolFull:
-            return self._end(decided, DeliveryResult("deferred", "451 4.3.2 no thread is free, try again"), 0)
-        self._under_way.add(delivering)
-        delivering.add_done_callback(self._under_way.discard)
-        await delivering.add_event().wait()
-        return str(delivering.result())
+        message = OutgoingMessage(raw, said.sender or "", tuple(said.recipients), said.utf8)
+        loop = asyncio.get_running_loop()
+
+        def answer(text: str) -> None:
+            # The loop is closed when a delivery outlives the service.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(reply, text)
+
+        def pass_on(verdict: Verdict) -> None:
+            decided = _DecidedMessage(message_id, message, verdict, started)
+            try:
+                delivering = self._deliverers.submit(lambda decided: answer(self._deliver(decided)), decided)
+            except PoolFull:
+                answer(self._end(decided, DeliveryResult("deferred", "451 4.3.2 no thread is free, try again"), 0))
+                return
+            self._under_way.add(delivering)
+            delivering.add_done_callback(self._under_way.discard)
+
+        envelope = Envelope(message.sender, message.recipients, client.address, client.helo)
+        return self._verdicts.begin(message_id, raw, envelope, pass_on)
 
     def refuse_oversized(self, max_bytes: int) -> str:
         """Log and count a message that is too large; return our answer."""
         self._measures.oversized.inc()
         _log.info("a message was larger than %d bytes: refused", max_bytes)
         return f"552 5.3.4 the message is larger than {max_bytes} bytes"
-
-    def answer_error(self, error: BaseException) -> str:
-        """Log an error of ours, and return our answer: the sender keeps the message."""
-        _log.error("a message could not be handled: %s", type(error).__name__)
-        return "451 4.3.0 internal error, try again"
 
     async def finish(self, seconds: float) -> int:
         """Wait for deliveries whose clients have gone; return how many are left after `seconds` seconds."""
@@ -121,7 +128,8 @@ class Handler:
             receipt = self._delivery.deliver(replace(decided.message, content=marked.content))
             return self._end(decided, receipt, marked.forged)
         except Exception as error:  # noqa: BLE001 - of a client that has gone, nobody else asks how it went
-            return self.answer_error(error)
+            _log.error("a message could not be delivered: %s", type(error).__name__)
+            return "451 4.3.0 internal error, try again"
 
     def _end(self, decided: _DecidedMessage, receipt: DeliveryResult, forged: int) -> str:
         message_id, message, verdict, started = decided

@@ -18,18 +18,21 @@ that wait for answers then take no threads.
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from emsco_runtime.pool import AcquirerPool, PoolFull
+from emsco_runtime.pool import AcquirerPool, PoolCall, PoolFull
 from spam_filter.evidence.read_in_thread import read_in_thread
 from spam_filter.message.mail import Envelope, Mail
 from spam_filter.service.classification import MESSAGE_ID, ModelProtocol, asks_network, classify, classify_async
 from spam_filter.service.sender_lists import SenderLists
 from spam_filter.service.verdict import Verdict
 
-__all__ = ["VerdictPool"]
+__all__ = ["PendingVerdict", "VerdictPool"]
 
 # Most messages take a few milliseconds.
 _HOLD_S: Final = 0.05
@@ -64,6 +67,21 @@ class VerdictPool:
         self.lists = lists or SenderLists()
         self.pool = AcquirerPool(1, max_abandoned=threads)
 
+    def begin(
+        self, message_id: str, raw: bytes, envelope: Envelope, then: Callable[[Verdict], None]
+    ) -> PendingVerdict | asyncio.Task[None]:
+        """Begin to decide a message, and return what can be cancelled.
+
+        `then` is called once: in the thread that has decided, which saves the way through the event loop, or in the loop at the
+        deadline.
+        """
+        if asks_network(self._model):
+            return asyncio.ensure_future(self._decide_async(_Message(message_id, raw, envelope), then))
+        return PendingVerdict(self.pool, self._classify, _Message(message_id, raw, envelope), self._deadline_s, then)
+
+    async def _decide_async(self, case: _Message, then: Callable[[Verdict], None]) -> None:
+        then(await self.verdict(case.message_id, case.raw, case.envelope))
+
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
         if asks_network(self._model):
@@ -84,3 +102,78 @@ class VerdictPool:
         MESSAGE_ID.set(case.message_id)
         verdict = classify(self._model, case.raw, case.envelope, None)
         return self.lists.apply(verdict, Mail.parse(case.raw, case.envelope))
+
+
+class _Teller:
+    """Tells a verdict, once: the thread, the deadline and `cancel` may come at the same time, and the first of them counts."""
+
+    def __init__(self, then: Callable[[Verdict], None]) -> None:
+        self._then = then
+        self._lock = threading.Lock()
+
+    def claim(self) -> bool:
+        """Return whether nothing was told yet, and see to it that nobody else tells anything."""
+        return self._lock.acquire(blocking=False)
+
+    def tell(self, verdict: Verdict) -> None:
+        """Tell it, if it is the first."""
+        if self.claim():
+            self._then(verdict)
+
+
+class PendingVerdict:
+    """A message that is being decided in a thread.
+
+    Parameters
+    ----------
+    pool
+        Its threads.
+    classify
+        Decides.
+    case
+        The message.
+    deadline_s
+        As in `VerdictPool`.
+    then
+        Called with the verdict.
+    """
+
+    def __init__(
+        self,
+        pool: AcquirerPool,
+        classify: Callable[[_Message], Verdict],
+        case: _Message,
+        deadline_s: float,
+        then: Callable[[Verdict], None],
+    ) -> None:
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + deadline_s
+        # The call must not know this object, which knows the call: both would stay until the garbage is collected.
+        self._teller = teller = _Teller(then)
+        self._call: PoolCall | None = None
+        try:
+            self._call = pool.submit(lambda case: teller.tell(classify(case)), case)
+        except PoolFull:
+            teller.tell(Verdict("error", note="refused"))
+        else:
+            # Most have ended by then: to stop the timer of each would cost more than to let it ring.
+            self._loop.call_later(min(_HOLD_S, deadline_s), self._look, self._call)
+
+    def cancel(self) -> None:
+        """Decide it no more, and tell nobody, unless the verdict was told already."""
+        if self._teller.claim() and self._call is not None:
+            self._pool.abandon(self._call)
+
+    def _look(self, call: PoolCall) -> None:
+        """Look after one that takes long."""
+        left = self._end - self._loop.time()
+        if call.done():
+            # It has told its verdict, unless too many were abandoned while it waited for a thread.
+            self._teller.tell(Verdict("error", note="refused"))
+        elif left <= 0:
+            self._pool.abandon(call)
+            self._teller.tell(Verdict("error", note="deadline"))
+        elif not call.abandoned:
+            self._pool.release_long_call(call, _HOLD_S)
+            self._loop.call_later(min(_HOLD_S, left), self._look, call)
