@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 # Without the extras `example` and `example-dns` there is nothing to test: some of these modules could not be imported.
-collect_ignore_glob = [] if all(map(find_spec, ("aiosmtpd", "dkim", "dns", "lxml", "sklearn", "spf"))) else ["test_*.py"]
+collect_ignore_glob = [] if all(map(find_spec, ("dkim", "dns", "lxml", "sklearn", "spf"))) else ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
