@@ -32,7 +32,8 @@ def _parser() -> TrainingParser:
     parser.add_argument("--out", required=True, metavar="BUNDLE", help="folder of the bundle")
     requirements = parser.add_argument_group(
         "requirements",
-        "for the figures on the validation rows, compared with bounds on them; the cheapest design that satisfies all is taken",
+        "for the figures on the validation rows, compared with bounds on them; of the designs that satisfy all, "
+        "the cheapest is taken, or one that is surer for little more",
     )
     requirements.add_argument(
         "--min-accuracy",

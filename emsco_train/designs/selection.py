@@ -163,6 +163,11 @@ class Requirements(Constraints):
         return "knee" if self.max_cost is None else "accuracy"
 
     @property
+    def weighs_cost(self) -> bool:
+        """Whether a design that costs more may be preferred because it is surer."""
+        return self.cost_weight is not None and self.sure is not None and self.objective == "cost"
+
+    @property
     def has_both_floors(self) -> bool:
         """Whether coverage (or recall) and accuracy both have a floor, so that neither is reached at the expense of the other."""
         return all(self._floored_sides())
@@ -208,8 +213,8 @@ class Requirements(Constraints):
         Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
         satisfying = [design for design in designs if self.meets(design)]
-        if satisfying and self.cost_weight is not None and self.sure is not None and self.objective == "cost":
-            return self._choose_by_worth(satisfying, self.cost_weight, full_cost)
+        if satisfying and self.weighs_cost:
+            return self._choose_by_worth(satisfying, full_cost)
         if satisfying and self.objective == "knee":
             return find_knee(satisfying, full_cost)
         if satisfying:
@@ -252,10 +257,11 @@ class Requirements(Constraints):
                 missed.append(f"{floor.name} {value:.4g} (at least {floor.least:g} was asked for)")
         return missed
 
-    def _choose_by_worth(self, designs: Sequence[Design], cost_weight: float, full_cost: float) -> Design:
+    def _choose_by_worth(self, designs: Sequence[Design], full_cost: float) -> Design:
         """Return the design whose confidence is worth its cost most."""
         # Nothing is many times as expensive as what costs nothing.
         offset = _FREE * full_cost if any(design.cost == 0 for design in designs) else 0.0
+        cost_weight = self.cost_weight or 0.0
 
         def worth(design: Design) -> float:
             return self.confidence(design) - cost_weight * math.log(design.cost + offset)

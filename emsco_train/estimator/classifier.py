@@ -331,9 +331,9 @@ class EmscoClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Choose a design for `use` or `export`: the one that `Front.select` would take, if it also satisfies on other folds.
 
         With a floor on accuracy, of all rows or of a label, and one on coverage or on the recall of a label, also at other
-        thresholds. Designs that satisfy are fitted again for that, which takes some seconds; see "Tuned thresholds" in
-        docs/concepts.md. With `match_everything`, instead of floors: the cheapest that decides at most this share of the answered
-        items differently from one stage of all features.
+        thresholds, and one that is surer for little more than the cheapest. Designs that satisfy are fitted again for that, which
+        takes some seconds; see "Tuned thresholds" in docs/concepts.md. With `match_everything`, instead of floors: the cheapest
+        that decides at most this share of the answered items differently from one stage of all features.
 
         Examples
         --------

@@ -303,4 +303,5 @@ def _describe_reason(requirements: Requirements, split: str) -> str:
     limits = [f"{name}{value:g}" for name, value in parts.items() if value is not None]
     detail = ", ".join([*limits, *(floor.text for floor in requirements.label_floors)])
     level = "" if requirements.sure is None or not requirements.any() else f", by bounds at level {requirements.sure:g}"
-    return f"{_OBJECTIVES[requirements.objective]} with {detail} on {split} rows{level}"
+    best = "the most worth its cost" if requirements.weighs_cost else _OBJECTIVES[requirements.objective]
+    return f"{best} with {detail} on {split} rows{level}"

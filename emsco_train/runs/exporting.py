@@ -75,8 +75,8 @@ def export_run(
     out
         Folder of the bundle.
     min_accuracy, min_coverage, max_cost
-        Floors and cap on validation figures; the cheapest design that satisfies them. With a largest error, coverage and cost are
-        guaranteed too, together with it. Without any, the knee of the front.
+        Floors and cap on validation figures; the cheapest design that satisfies them, or one that is surer for little more. With
+        a largest error, coverage and cost are guaranteed too, together with it. Without any, the knee of the front.
     min_recall, min_accuracy_of
         Floors per label: label -> share, see `Front.select`. With a largest error, recall is guaranteed too.
     sure

@@ -48,7 +48,7 @@ def test_the_commands_say_cross_fitted(mixed: MixedTable, trained: tuple[str, Pa
     assert "alidation" not in shown + exported
     floors = ["--min-accuracy", "0.7", "--min-coverage", "0.3"]
     exported = run_successfully("emsco-export", path, "--out", tmp_path / "floors", *floors)
-    assert "the cheapest with accuracy >= 0.7, coverage >= 0.3 on cross-fitted rows, by bounds" in exported
+    assert "the most worth its cost with accuracy >= 0.7, coverage >= 0.3 on cross-fitted rows, by bounds" in exported
     message = run_expecting_error(1, "emsco-export", path, "--out", tmp_path / "other", "--max-error", "0.001")
     assert re.search(r"nearest is \S+ \(\d+ wrong of \d+ accepted cross-fitted rows\)", message)
     assert "alidation" not in exported + message
