@@ -94,7 +94,7 @@ def test_a_store_that_is_copied_over_is_noticed_by_the_service(folder: Path, tmp
         (folder / STORES).write_bytes((tmp_path / "other.sqlite").read_bytes())
         assert delivered(running, tmp_path / "mail", raw) == before
         wait_until(lambda: running.metric("spam_filter_model_changed") == 1, "the change is noticed")
-        assert "stores.sqlite was changed on the disk" in running.text
+        wait_until(lambda: "stores.sqlite was changed on the disk" in running.text, "it is logged")
         running.process.send_signal(signal.SIGHUP)
         wait_until(lambda: running.metric('spam_filter_reloads_total{outcome="failed"}') == 1, "the mixture is refused")
         assert delivered(running, tmp_path / "mail", raw) == before
