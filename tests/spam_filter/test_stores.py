@@ -62,9 +62,12 @@ def test_words_that_were_asked_for_before_are_scored_as_at_first(tmp_path: Path,
             numbers = {clue("word", word): word for word in words}
             expected = [(numbers[number], score) for number, score in file.clue_scores(list(numbers)).items()]
             assert list(memory.word_scores(words).items()) == list(file.word_scores(words).items()) == expected
+        known = next(piece for piece in reversed(pieces) if piece)
+        memory.word_scores(known)
         memory.close()
-        with pytest.raises(sqlite3.Error):
-            memory.word_scores(["another"])
+        for words in (known, ["another"]):
+            with pytest.raises(sqlite3.Error):
+                memory.word_scores(words)
 
 
 def test_another_label_makes_another_id(tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ class Stores:
         with self._lock:
             self._closed = True
             _close_all(self._connections)
+        # Nor are they answered from what was kept.
+        self._words = {}
 
     def clue_scores(self, clues: Sequence[int]) -> dict[int, float]:
         """Return how much each known clue indicates spam (above 0) or ham (below 0); unknown ones are left out.

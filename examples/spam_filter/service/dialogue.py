@@ -106,7 +106,7 @@ class Dialogue:
         return client_of(self._peer, self._host_name, self.transaction.forwarded)
 
     def end_message(self) -> None:
-        """Begin anew, after a message."""
+        """Start over, after a message."""
         self._commands = 0
         self.transaction = Transaction()
 

@@ -104,19 +104,19 @@ class VerdictPool:
         return self.lists.apply(verdict, Mail.parse(case.raw, case.envelope))
 
 
-class _Teller:
-    """Tells a verdict, once: the thread, the deadline and `cancel` may come at the same time, and the first of them counts."""
+class _FirstVerdict:
+    """Reports one verdict: the thread, the deadline and `cancel` may come at the same time, and the first of them counts."""
 
     def __init__(self, then: Callable[[Verdict], None]) -> None:
         self._then = then
         self._lock = threading.Lock()
 
     def claim(self) -> bool:
-        """Return whether nothing was told yet, and see to it that nobody else tells anything."""
+        """Return whether nothing was reported yet; from now on, nobody else reports anything."""
         return self._lock.acquire(blocking=False)
 
-    def tell(self, verdict: Verdict) -> None:
-        """Tell it, if it is the first."""
+    def report(self, verdict: Verdict) -> None:
+        """Report it, if it is the first."""
         if self.claim():
             self._then(verdict)
 
@@ -150,30 +150,30 @@ class PendingVerdict:
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + deadline_s
         # The call must not know this object, which knows the call: both would stay until the garbage is collected.
-        self._teller = teller = _Teller(then)
+        self._first = first = _FirstVerdict(then)
         self._call: PoolCall | None = None
         try:
-            self._call = pool.submit(lambda case: teller.tell(classify(case)), case)
+            self._call = pool.submit(lambda case: first.report(classify(case)), case)
         except PoolFull:
-            teller.tell(Verdict("error", note="refused"))
+            first.report(Verdict("error", note="refused"))
         else:
             # Most have ended by then: to stop the timer of each would cost more than to let it ring.
-            self._loop.call_later(min(_HOLD_S, deadline_s), self._look, self._call)
+            self._loop.call_later(min(_HOLD_S, deadline_s), self._check, self._call)
 
     def cancel(self) -> None:
-        """Decide it no more, and tell nobody, unless the verdict was told already."""
-        if self._teller.claim() and self._call is not None:
+        """Stop deciding it, without a report, unless the verdict was reported already."""
+        if self._first.claim() and self._call is not None:
             self._pool.abandon(self._call)
 
-    def _look(self, call: PoolCall) -> None:
-        """Look after one that takes long."""
+    def _check(self, call: PoolCall) -> None:
+        """Let others begin where it takes long, and give it up at its deadline."""
         left = self._end - self._loop.time()
         if call.done():
-            # It has told its verdict, unless too many were abandoned while it waited for a thread.
-            self._teller.tell(Verdict("error", note="refused"))
+            # It has reported its verdict, unless too many were abandoned while it waited for a thread.
+            self._first.report(Verdict("error", note="refused"))
         elif left <= 0:
             self._pool.abandon(call)
-            self._teller.tell(Verdict("error", note="deadline"))
+            self._first.report(Verdict("error", note="deadline"))
         elif not call.abandoned:
             self._pool.release_long_call(call, _HOLD_S)
-            self._loop.call_later(min(_HOLD_S, left), self._look, call)
+            self._loop.call_later(min(_HOLD_S, left), self._check, call)
