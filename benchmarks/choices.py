@@ -242,7 +242,8 @@ def _choose(
     keeping = [cost for accuracy, coverage, cost in truth.values() if accuracy >= floors[0] and coverage >= floors[1]]
     record = replace(asked, oracle=min(keeping, default=None))
     # What is chosen meets the wish by the figures of its search, too, as `measure_on_other_folds` has it for a level.
-    meeting = [design for design in again if wish.meets(front.find(design.id))]
+    searched = {design.id: design for design in front}
+    meeting = [design for design in again if wish.meets(searched[design.id])]
     try:
         design = wish.choose(meeting, front.full_cost)
     except SelectionError:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from emsco_runtime.bundle.manifest import Label, LabelCounts
 from emsco_runtime.bundle.summary import pluralize
@@ -262,7 +263,7 @@ class Design:
     @property
     def stage_thresholds(self) -> StageThresholds:
         """The thresholds of the last stage and of those before it."""
-        return StageThresholds(last=self.thresholds, early=self.early_thresholds or self.thresholds)
+        return _make_thresholds(self.thresholds, self.early_thresholds or self.thresholds)
 
     @property
     def stage_text(self) -> str:
@@ -276,6 +277,12 @@ class Design:
         Where stages before the last have others, these come first: "0.99|0.9".
         """
         return "|".join(map(_write_thresholds, filter(None, (self.early_thresholds, self.thresholds))))
+
+
+# Many designs have the same, and the numbers are checked each time.
+@lru_cache(maxsize=1024)
+def _make_thresholds(last: tuple[float, ...], early: tuple[float, ...]) -> StageThresholds:
+    return StageThresholds(last=last, early=early)
 
 
 def _write_thresholds(thresholds: tuple[float, ...]) -> str:

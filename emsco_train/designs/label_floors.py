@@ -8,6 +8,7 @@ from typing import Literal
 
 from emsco_runtime.bundle.manifest import Label
 from emsco_train.designs.design import Design
+from emsco_train.designs.precision import Precision
 from emsco_train.errors import DesignError
 from emsco_train.support.binomial import lower_bound_level
 from emsco_train.support.numbers import is_number
@@ -44,10 +45,10 @@ class LabelFloor:
         bounds = design.label_bounds(self.label, sure)
         return bounds.recall if self.figure == "recall" else bounds.accuracy
 
-    def level(self, design: Design) -> float:
-        """Return the highest level at which the bound of a design is not below the floor."""
+    def level(self, design: Design, precision: Precision) -> float:
+        """Return the highest level at which the bound of a design, with this precision, is not below the floor."""
         place = design.find_label(self.label)
-        counts, sizes = design.labels[place], design.full_precision.labels[place]
+        counts, sizes = design.labels[place], precision.labels[place]
         share, rows = (counts.recall, sizes.rows) if self.figure == "recall" else (counts.accuracy, sizes.accepted_as)
         return lower_bound_level(share * rows, rows, self.least)
 

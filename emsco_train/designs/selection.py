@@ -282,15 +282,14 @@ class Requirements(Constraints):
         >>> round(Requirements(min_accuracy=0.93, min_coverage=0.78).confidence(design), 2)
         0.64
         """
-        known = design.with_more_rows(_COUNTED_ROWS)
-        precision = known.full_precision
-        levels = [floor.level(known) for floor in self.label_floors]
+        precision = design.full_precision.scaled(_COUNTED_ROWS)
+        levels = [floor.level(design, precision) for floor in self.label_floors]
         if self.min_coverage is not None:
-            levels.append(lower_bound_level(known.coverage * precision.rows, precision.rows, self.min_coverage))
+            levels.append(lower_bound_level(design.coverage * precision.rows, precision.rows, self.min_coverage))
         if self.min_accuracy is not None:
-            levels.append(lower_bound_level(known.accuracy * precision.accepted, precision.accepted, self.min_accuracy))
+            levels.append(lower_bound_level(design.accuracy * precision.accepted, precision.accepted, self.min_accuracy))
         if self.max_cost is not None:
-            levels.append(precision.cost_level(known.cost, self.max_cost))
+            levels.append(precision.cost_level(design.cost, self.max_cost))
         return math.prod(levels)
 
     def _floored_sides(self) -> tuple[bool, bool]:
