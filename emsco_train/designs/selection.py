@@ -280,7 +280,7 @@ class Requirements(Constraints):
         >>> round(Requirements(min_accuracy=0.93).confidence(design), 2)
         0.83
         >>> round(Requirements(min_accuracy=0.93, min_coverage=0.78).confidence(design), 2)
-        0.64
+        0.63
         """
         precision = design.full_precision.scaled(_COUNTED_ROWS)
         levels = [floor.level(design, precision) for floor in self.label_floors]
