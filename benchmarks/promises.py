@@ -1,7 +1,8 @@
 """What was shown when a design was chosen, against the test rows; and how often an error can be certified.
 
 ``python benchmarks/promises.py small`` divides Pima, heart failure and credit at random, chooses by floors as before (one
-validation split, raw figures) and as now (folds, tuned thresholds, sure floors), and compares what was shown with the test rows.
+validation split, straight stages, raw figures) and as now (folds, curved stages, tuned thresholds, sure floors), and compares
+what was shown with the test rows.
 
 ``python benchmarks/promises.py wide`` does the second on Spambase with all features, and prints by how much accuracy and coverage
 on the test rows fall short of their floors.
@@ -81,6 +82,7 @@ def small(divisions: int) -> None:
                     costs=data.costs(),
                     threshold=data.threshold,
                     folds=None if way == "now" else 0,
+                    stages="curved" if way == "now" else "straight",
                     seed=seed,
                 )
                 design = choose(problem, Settings(max_stages=3), floors, seed=seed, tuned=way == "now")
@@ -102,7 +104,7 @@ def wide(splits: int, settings: Settings) -> None:
     columns = read_columns(DATA / "spambase.csv")
     shortfalls = []
     for seed in range(splits):
-        problem = Problem.of(columns.features, columns.label, threshold=0.8, folds=None, seed=seed)
+        problem = Problem.of(columns.features, columns.label, threshold=0.8, folds=None, stages="curved", seed=seed)
         started = time.monotonic()
         design = choose(problem, settings, WIDE_FLOORS, seed=seed, tuned=True)
         if design is None:
@@ -135,6 +137,7 @@ def certified(repeats: int, rows: Sequence[int], shares: Sequence[float], settin
                     threshold=0.8,
                     shares=Shares(1.0 - share, 0.0, 0.0, share),
                     folds=None,
+                    stages="curved",
                     seed=repeat,
                 )
                 front = run_search(problem, settings, seed=repeat).front
