@@ -70,6 +70,18 @@ def test_words_that_were_asked_for_before_are_scored_as_at_first(tmp_path: Path,
                 memory.word_scores(words)
 
 
+def test_words_that_have_the_same_clue_have_the_same_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number may stand for several words, which a sender can look for: all of them are found, at once and one by one."""
+    path = tmp_path / "stores.sqlite"
+    train_stores(path, MAILS)
+    monkeypatch.setattr("spam_filter.learned.stores.clue", lambda kind, _: clue(kind, "free"))
+    content = path.read_bytes()
+    with Stores.from_bytes(content, path) as both, Stores.from_bytes(content, path) as single:
+        found = both.word_scores(["one", "two"])
+        assert found == {**single.word_scores(["one"]), **single.word_scores(["two"])}
+        assert set(found.values()) == set(both.clue_scores([clue("word", "free")]).values())
+
+
 def test_another_label_makes_another_id(tmp_path: Path) -> None:
     """A store is named after what it holds."""
     turned = [(mail, "ham" if label == "spam" else "spam") for mail, label in MAILS]

@@ -147,10 +147,11 @@ class Stores:
             # A new one: other threads may be reading the old one.
             self._words = {}
         kept = self._words
-        new = {clue("word", word): word for word in words if word not in kept}
+        new = {word: clue("word", word) for word in words if word not in kept}
         if new:
-            scores = self.clue_scores(list(new))
-            kept.update((word, (number, word, scores[number]) if number in scores else None) for number, word in new.items())
+            # Two words may have the same clue.
+            scores = self.clue_scores(list(set(new.values())))
+            kept.update((word, (number, word, scores[number]) if number in scores else None) for word, number in new.items())
         # In the order of their clues: equally strong ones are not all counted.
         return {word: score for _, word, score in sorted(filter(None, map(kept.__getitem__, words)))}
 
