@@ -368,6 +368,18 @@ def test_a_client_that_sends_nothing_more_has_its_answer(shared: Running, mail: 
     delivered(shared, mail, SPAM)
 
 
+def test_all_that_a_client_has_sent_before_its_end_is_answered(shared: Running, mail: Path) -> None:
+    """More commands than are answered at once, and two messages behind them: it closes its direction, and gets all replies."""
+    before = names(mail)
+    message = b"MAIL FROM:<a@x.org>\r\nRCPT TO:<b@x.org>\r\nDATA\r\n" + SPAM + b".\r\n"
+    with conversation(shared) as client:
+        client.sendall(b"RCPT\r\n" * 450 + 2 * message + b"QUIT\r\nNOOP\r\n")
+        client.shutdown(socket.SHUT_WR)
+        codes = [line[:3] for line in read_lines(client, 1000)]
+    assert codes == [b"503"] * 450 + [b"250", b"250", b"354", b"250"] * 2 + [b"221"]
+    assert len(names(mail) - before) == 2
+
+
 def test_what_is_delivered_is_logged_and_counted_although_its_client_has_gone(model: Path) -> None:
     """It hangs up while the next hop takes the message; a stop waits for that, too."""
     with FakeNextHop() as hop, Running("--model", str(model), "--next-hop", f"{HOST}:{hop.port}") as running:
@@ -526,7 +538,10 @@ def test_a_client_that_says_nothing_is_hung_up_on_and_one_that_waits_for_us_is_n
         with conversation(running) as waiting:
             begin(waiting)
             waiting.sendall(b"\r\n!hang!\r\n.\r\n")
-            assert reply(waiting).startswith(b"250 2.0.0 stored")
+            said = b"".join(iter(lambda: waiting.recv(4096), b""))
+            assert said.startswith(b"250 2.0.0 stored")
+            # That our answer might have taken minutes gives it no more time after it.
+            assert said.endswith(b"421 4.4.2 too much time without a message\r\n")
         with conversation(running) as silent:
             assert reply(silent).startswith(b"421 4.4.2 too much time without a message")
             assert reply(silent) == b""

@@ -111,6 +111,8 @@ class Connection(asyncio.Protocol):
         # The text of a message while it comes, then the work on our answer to it.
         self._text: MessageText | None = None
         self._answering: PendingVerdict | asyncio.Task[None] | None = None
+        # Commands that are here have to wait for it.
+        self._next_turn: asyncio.Handle | None = None
         self._has_begun = self._has_ended = False
         self._is_refused = self._is_deaf = False
         # Now, and not when the conversation begins: many may be accepted before the first of them begins.
@@ -138,10 +140,11 @@ class Connection(asyncio.Protocol):
             self._answering = None
 
     def eof_received(self) -> bool:
-        """Hang up on a client that sends nothing more, but not before it has the answer to a message."""
+        """Hang up on a client that sends nothing more, but not before all that it has sent is answered."""
         self._has_ended = True
-        # Where this is true, the other direction stays open.
-        return self._answering is not None
+        self._proceed()
+        # The other direction stays open until then.
+        return True
 
     def pause_writing(self) -> None:
         """Answer nothing more to a client that does not read our answers."""
@@ -167,6 +170,17 @@ class Connection(asyncio.Protocol):
 
     def _proceed(self) -> None:
         """Answer the commands that are here, as far as that can be done now."""
+        if self._next_turn is None:
+            self._answer_commands()
+        self._flush()
+        if self._has_ended and self._answering is None and self._next_turn is None and not self._is_deaf:
+            self._transport.close()
+        elif len(self._input) > _MOST_INPUT:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _answer_commands(self) -> None:
         for _ in range(_AT_ONCE):
             if self._is_deaf or self._answering is not None or self._transport.is_closing():
                 break
@@ -180,12 +194,11 @@ class Connection(asyncio.Protocol):
             self._obey(self._dialogue.answer(line))
         else:
             # Thousands may have come at once: others have their turn.
-            self._loop.call_soon(self._proceed)
-        self._flush()
-        if len(self._input) > _MOST_INPUT:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+            self._next_turn = self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._proceed()
 
     def _obey(self, answer: Answer) -> None:
         """Answer a command, and do what comes next."""
@@ -220,9 +233,6 @@ class Connection(asyncio.Protocol):
         self._answering = None
         self._end_message(reply)
         self._proceed()
-        if self._has_ended:
-            # What came before the end, such as QUIT, is answered by now.
-            self._transport.close()
 
     def _end_message(self, reply: str) -> None:
         self._limit_time(self._idle_s)
@@ -261,7 +271,8 @@ class Connection(asyncio.Protocol):
         if left <= 0:
             self._refuse("time")
         else:
-            self._timer = self._loop.call_later(left, self._look_at_time)
+            # The limit may be nearer by then: a client has less time than our answer.
+            self._timer = self._loop.call_later(min(left, self._idle_s), self._look_at_time)
 
 
 class RefusedConnection(asyncio.Protocol):
