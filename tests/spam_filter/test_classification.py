@@ -134,6 +134,29 @@ def test_verdicts_come_from_threads_within_their_deadline() -> None:
     assert asyncio.run(ask()) == ["deadline", "deadline", "refused", "spam"]
 
 
+def test_a_model_that_asks_the_network_gives_a_verdict_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system starts no more of them, a message that is read in one is told as an error, and a small one is decided."""
+    monkeypatch.setattr("spam_filter.service.verdict_pool.asks_network", lambda _: True)
+
+    async def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def decided(*_: object) -> Verdict:
+        return Verdict("ham")
+
+    async def ask(raw: bytes) -> list[str]:
+        told: list[str] = []
+        work = VerdictPool(model(2.0), 60.0, 1).begin("m", raw, ENVELOPE, lambda one: told.append(one.note or one.status))
+        assert isinstance(work, asyncio.Task)
+        await asyncio.wait([work])
+        return told
+
+    monkeypatch.setattr(asyncio, "to_thread", no_thread)
+    monkeypatch.setattr("spam_filter.service.verdict_pool.classify_async", decided)
+    assert asyncio.run(ask(b"x" * 100_000)) == ["refused"]
+    assert asyncio.run(ask(b"x")) == ["ham"]
+
+
 def test_a_message_that_takes_long_lets_the_next_one_begin() -> None:
     """While one is held up, the others are decided, though one thread decides."""
     source = HangingSource(2.0)

@@ -87,7 +87,11 @@ class VerdictPool:
         if asks_network(self._model):
             MESSAGE_ID.set(message_id)
             decided = await classify_async(self._model, raw, envelope, self._deadline_s)
-            return await read_in_thread(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
+            try:
+                return await read_in_thread(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
+            except RuntimeError:
+                # The system starts no more threads.
+                return Verdict("error", note="refused")
         try:
             verdict: Verdict = await self.pool.call_async(
                 self._classify, _Message(message_id, raw, envelope), timeout_s=self._deadline_s, hold_s=_HOLD_S
