@@ -577,11 +577,26 @@ def test_a_client_that_reads_nothing_does_not_keep_its_place(model: Path, tmp_pa
     """Its answers fill every buffer on the way; it is hung up on all the same."""
     arguments = ("--model", str(model), "--maildir", str(tmp_path), "--idle-s", "1")
     with Running(*arguments) as running, conversation(running) as deaf:
-        deaf.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                deaf.send(b"\r\n" * 20_000)
+        fill(deaf)
         wait_until(lambda: running.metric("spam_filter_connections") == 0, "it is hung up on")
+
+
+@pytest.mark.uncounted
+def test_a_client_that_reads_nothing_does_not_hold_up_a_stop(model: Path, tmp_path: Path) -> None:
+    """There is an hour for what is under way, and nothing is: it has not read that we stop, and is hung up on."""
+    arguments = ("--model", str(model), "--maildir", str(tmp_path), "--grace-s", "3600")
+    with Running(*arguments) as running, conversation(running) as deaf:
+        fill(deaf)
+        assert running.end() == 0
+        assert "under way" not in running.text
+
+
+def fill(client: socket.socket) -> None:
+    """Send commands and read no answers, until nothing more is taken."""
+    client.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        while True:
+            client.sendall(b"\r\n" * 20_000)
 
 
 def read_lines(client: socket.socket, count: int) -> list[bytes]:

@@ -254,13 +254,14 @@ class Connection(asyncio.Protocol):
         self._answer(last_word)
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(_LAST_WORD_S, self._transport.abort)
 
     def _refuse(self, reason: RefusalReason) -> None:
         """Answer 421 and hang up, once."""
         if not self._is_refused:
             self._is_refused = True
             self._hang_up(self._refusals.reply(reason, self._peer))
-            self._loop.call_later(_LAST_WORD_S, self._transport.abort)
 
     def _limit_time(self, seconds: float) -> None:
         # The timer goes on, and looks at this when it rings: a new one for each message would cost more.
