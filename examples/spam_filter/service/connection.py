@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         # Commands that are here have to wait for it.
         self._next_turn: asyncio.Handle | None = None
         self._has_begun = self._has_ended = False
-        self._is_refused = self._is_deaf = False
+        self._is_refused = self._is_writing_paused = False
         # Now, and not when the conversation begins: many may be accepted before the first of them begins.
         connections.add(self)
 
@@ -148,11 +148,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Answer nothing more to a client that does not read our answers."""
-        self._is_deaf = True
+        self._is_writing_paused = True
 
     def resume_writing(self) -> None:
         """Go on."""
-        self._is_deaf = False
+        self._is_writing_paused = False
         self._proceed()
 
     def data_received(self, data: bytes) -> None:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         if self._next_turn is None:
             self._answer_commands()
         self._flush()
-        if self._has_ended and self._answering is None and self._next_turn is None and not self._is_deaf:
+        if self._has_ended and self._answering is None and self._next_turn is None and not self._is_writing_paused:
             self._transport.close()
         elif len(self._input) > _MOST_INPUT:
             self._transport.pause_reading()
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_commands(self) -> None:
         for _ in range(_AT_ONCE):
-            if self._is_deaf or self._answering is not None or self._transport.is_closing():
+            if self._is_writing_paused or self._answering is not None or self._transport.is_closing():
                 break
             end = self._input.find(b"\n") + 1
             if not end:
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
                 break
             line = bytes(self._input[:end])
             del self._input[:end]
-            self._obey(self._dialogue.answer(line))
+            self._respond(self._dialogue.answer(line))
         else:
             # Thousands may have come at once: others have their turn.
             self._next_turn = self._loop.call_soon(self._take_turn)
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
         self._next_turn = None
         self._proceed()
 
-    def _obey(self, answer: Answer) -> None:
+    def _respond(self, answer: Answer) -> None:
         """Answer a command, and do what comes next."""
         if answer.then == "refused":
             self._refuse("commands")
