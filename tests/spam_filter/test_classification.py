@@ -223,6 +223,24 @@ def test_a_verdict_that_nobody_wants_is_not_told() -> None:
     assert (told, source.entered) == ([], 1)
 
 
+def test_verdicts_that_nobody_wants_do_not_cost_the_others_theirs() -> None:
+    """A client resets its connection while its message is decided, for long: the next message is decided all the same."""
+    source = HangingSource(2.0)
+    told: list[str] = []
+
+    async def ask() -> None:
+        verdicts = VerdictPool(model(lambda mail: source(mail) if mail.raw else 2.0), 60.0, 1)
+        gone = verdicts.begin("gone", b"text", ENVELOPE, lambda _: told.append("gone"))
+        await asyncio.to_thread(wait_until, lambda: source.entered == 1, "it runs")
+        gone.cancel()
+        verdicts.begin("next", b"", ENVELOPE, lambda verdict: told.append(verdict.note or verdict.status))
+        await asyncio.to_thread(wait_until, lambda: told, "the next one is told")
+        source.release_event.set()
+
+    asyncio.run(ask())
+    assert told == ["spam"]
+
+
 def test_a_message_that_takes_long_lets_those_begin_that_are_to_be_told() -> None:
     """As where the event loop waits: while one is held up, the others are decided, though one thread decides."""
     source = HangingSource(2.0)

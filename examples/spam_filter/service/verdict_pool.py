@@ -165,8 +165,11 @@ class PendingVerdict:
             self._loop.call_later(min(_HOLD_S, deadline_s), self._check, self._call)
 
     def cancel(self) -> None:
-        """Stop deciding it, without a report, unless the verdict was reported already."""
-        if self._first.claim() and self._call is not None:
+        """Report nothing, unless the verdict was reported already; a message that waits for a thread is not decided.
+
+        One that has a thread keeps it to its end or its deadline: abandoned now, it would count against the others.
+        """
+        if self._first.claim() and self._call is not None and self._call.started is None:
             self._pool.abandon(self._call)
 
     def _check(self, call: PoolCall) -> None:
