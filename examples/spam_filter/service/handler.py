@@ -82,8 +82,8 @@ class Handler:
     def begin(self, raw: bytes, dialogue: Dialogue, reply: Callable[[str], None]) -> PendingVerdict | asyncio.Task[None]:
         """Begin to decide a message, mark it and hand it on; `reply` is called with our answer, in the event loop.
 
-        What is returned can be cancelled: a message that is being decided is then not delivered. A delivery that has begun goes on,
-        and is logged and counted, though the client has gone.
+        What is returned can be cancelled: a message that is being decided is then not delivered. A delivery that has begun goes
+        on, and is logged and counted, though the client has gone.
         """
         started = time.perf_counter()
         message_id = secrets.token_hex(8)
