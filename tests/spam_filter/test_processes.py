@@ -31,19 +31,24 @@ def start(model: Path, *more: str) -> Running:
 
 
 def test_metrics_and_audit_lines_add_up(model: Path) -> None:
-    """Forty messages over eight connections: both processes took part, forty are counted, forty lines are written."""
+    """Forty messages over eight connections, until both processes took part: as many are counted as are sent and written."""
+    sent, workers = 0, set[str]()
     with start(model, "--audit", str(model.parent / "audit.jsonl")) as running:
-        traffic = Traffic(running.port, MESSAGES)
-        traffic.start()
-        traffic.join()
-        assert running.metric("spam_filter_messages_total") == len(MESSAGES)
-        assert running.metric('emsco_decision_cost_count{bundle="tiny"}') == len(MESSAGES)
-        wait_until(lambda: running.metric("spam_filter_connections") == 0, "the clients are gone")
-        assert len({line.split("[")[1].split("]")[0] for line in running.log if "] message " in line}) == 2
+        # Which process accepts a connection is up to the system: one of them may be quick enough to take all eight.
+        while len(workers) < 2 and sent < 50 * len(MESSAGES):
+            traffic = Traffic(running.port, MESSAGES)
+            traffic.start()
+            traffic.join()
+            sent += len(MESSAGES)
+            wait_until(lambda: running.metric("spam_filter_connections") == 0, "the clients are gone")
+            workers = {line.split("[")[1].split("]")[0] for line in running.log if "] message " in line}
+        assert len(workers) == 2
+        assert running.metric("spam_filter_messages_total") == sent
+        assert running.metric('emsco_decision_cost_count{bundle="tiny"}') == sent
         assert running.end() == 0
     lines = [json.loads(line) for line in (model.parent / "audit.jsonl").read_text().splitlines()]
-    assert len({line["item"] for line in lines}) == len(MESSAGES)
-    assert len(list((model.parent / "mail" / "new").iterdir())) == len(MESSAGES)
+    assert len({line["item"] for line in lines}) == sent
+    assert len(list((model.parent / "mail" / "new").iterdir())) == sent
 
 
 def test_a_worker_that_is_killed_is_replaced_and_its_counts_stay(model: Path) -> None:
