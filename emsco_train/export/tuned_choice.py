@@ -92,10 +92,8 @@ def select_tuned_design(problem: Problem, front: Front, requirements: Requiremen
         return find_matching_design(problem, front, requirements, jobs=jobs).design
     requirements.check_labels(problem.labels)
     if requirements.has_both_floors:
-        front, requirements = (
-            ladder_front(problem, front, requirements, jobs=jobs),
-            replace(requirements, cost_weight=COST_WEIGHT),
-        )
+        front = ladder_front(problem, front, requirements, jobs=jobs)
+        requirements = replace(requirements, cost_weight=COST_WEIGHT)
     measured = measure_on_other_folds(problem, front, requirements, jobs=jobs) if requirements.any() else RemeasuredFront(front)
     with _explained(front, requirements):
         return front.find(requirements.choose(tuple(measured.front), front.full_cost).id)
