@@ -135,9 +135,7 @@ def test_pima_with_turneys_costs(tmp_path: Path) -> None:
         "emsco-train", "--data", data, "--costs", costs, "--threshold", "0.75", "--max-stages", 3, "--out", tmp_path / "run"
     )
     assert "all features: 44.29 CAD" in trained
-    exported = run_successfully(
-        "emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--min-accuracy", "0.8", "--min-coverage", "0.5"
-    )
+    exported = run_successfully("emsco-export", tmp_path / "run", "--out", tmp_path / "bundle", "--design", "knee")
     ran = run_on_test_rows(tmp_path / "bundle", data, tmp_path / "run", tmp_path)
     shown = from_export(exported)
     assert from_run(ran) == from_inspect(run_successfully("emsco-inspect", tmp_path / "bundle")) == shown
