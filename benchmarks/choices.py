@@ -9,8 +9,8 @@ models that would be exported. The floors below were written down before anythin
 
 Columns: `given`, the share of wishes for which a design was given, of those that some design of the same front truly keeps (the
 oracle is the cheapest of them); `kept`, of the designs given, those that truly have both floors; `flattery`, by how much the
-accuracy by which a design was chosen exceeds the true one, `coverage` likewise, `again` on other folds of the same rows, and
-`likely` by the likely figures: what a bundle without test rows states; `cost`, of the designs given, against the oracle's.
+accuracy by which a design was chosen exceeds the true one, `coverage` likewise, and `likely` by the likely figures: what a bundle
+without test rows states; `cost`, of the designs given, against the oracle's.
 
 A level with + is chosen as `emsco-export` does, where a design may cost more if it is so much surer; without, it is the cheapest.
 
@@ -40,14 +40,12 @@ from emsco_runtime.support.arrays import Array, Ints
 from emsco_train import FeatureOptions, Problem, Settings, Shares, Workbench, run_search
 from emsco_train.data.problem import ScoredPart
 from emsco_train.data.splits import Splits, make_splits
-from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
 from emsco_train.designs.sure_level import DEFAULT_SURE
 from emsco_train.errors import SelectionError
 from emsco_train.export.likely_figures import estimate_likely_figures
 from emsco_train.export.tuned_choice import COST_WEIGHT
-from emsco_train.models.evaluation import evaluate_validation
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.ladder import ladder_front
 from emsco_train.search.other_folds import make_divisions, measure_on_other_folds
@@ -141,7 +139,6 @@ class Record:
     min_coverage: float
     accuracy: float | None = None  # as it was chosen by; None: no design was given
     coverage: float | None = None
-    again: float | None = None  # accuracy on other folds; with the default level alone
     true_accuracy: float | None = None
     true_coverage: float | None = None
     true_cost: float | None = None
@@ -197,15 +194,6 @@ def true_figures(problem: Problem, front: Front) -> dict[str, tuple[float, float
     return figures
 
 
-def measure_again(problem: Problem, design: Design) -> float:
-    """Return the accuracy of a design on other folds than those that it was chosen by."""
-    other = problem.with_other_folds()
-    found = evaluate_validation(other, design.stages, design.stage_thresholds).expected(
-        other.validation.target, other.validation.name
-    )
-    return found.right / max(1, found.accepted)
-
-
 def measure(name: str, rows: int, repeat: int, search: Way) -> list[Record]:
     """Search one table in one way, choose for every wish, and compare with the truth."""
     warnings.simplefilter("ignore")
@@ -220,18 +208,18 @@ def measure(name: str, rows: int, repeat: int, search: Way) -> list[Record]:
     for floors, way in itertools.product(case.floors, SEARCHES[search]):
         loosest = Requirements(min_accuracy=floors[0], min_coverage=floors[1], sure=None)
         own = divisions if way == "cross-fitted" else ()
-        again = measure_on_other_folds(problem, front, loosest, divisions=own).front
+        measured = measure_on_other_folds(problem, front, loosest, divisions=own).front
         for sure, cost_weight in LEVELS[way]:
             wish = replace(loosest, sure=sure, cost_weight=cost_weight)
             asked = Record(name, rows, repeat, way, sure, cost_weight, *floors)
-            records.append(_choose(problem, front, again, wish, own, truth, asked))
+            records.append(_choose(problem, front, measured, wish, own, truth, asked))
     return records
 
 
 def _choose(
     problem: Problem,
     front: Front,
-    again: Front,
+    measured: Front,
     wish: Requirements,
     divisions: Sequence[ProblemFitters],
     truth: Mapping[str, tuple[float, float, float]],
@@ -243,14 +231,13 @@ def _choose(
     record = replace(asked, oracle=min(keeping, default=None))
     # What is chosen meets the wish by the figures of its search, too, as `measure_on_other_folds` has it for a level.
     searched = {design.id: design for design in front}
-    meeting = [design for design in again if wish.meets(searched[design.id])]
+    meeting = [design for design in measured if wish.meets(searched[design.id])]
     try:
         design = wish.choose(meeting, front.full_cost)
     except SelectionError:
         return record
-    others = likely = None
+    likely = None
     if asked.way == "cross-fitted" and (asked.sure, asked.cost_weight) == DEFAULT:
-        others = measure_again(problem, design)
         found = estimate_likely_figures(problem, front, wish, divisions=divisions)
         likely = None if found is None else found.accuracy
     accuracy, coverage, cost = truth[design.id]
@@ -258,7 +245,6 @@ def _choose(
         record,
         accuracy=design.accuracy,
         coverage=design.coverage,
-        again=others,
         likely=likely,
         true_accuracy=accuracy,
         true_coverage=coverage,
@@ -274,7 +260,7 @@ def read_results(path: Path) -> list[Record]:
 def show(records: Sequence[Record]) -> None:
     """Print one line for each case, number of rows, way and level."""
     head = f"{'case':<12}{'rows':>6} {'way':<24}{'repeats':>8}{'given':>7}{'kept':>6}"
-    print(f"{head}{'flattery':>10}{'again':>10}{'likely':>10}{'coverage':>10}{'cost':>7}")
+    print(f"{head}{'flattery':>10}{'likely':>10}{'coverage':>10}{'cost':>7}")
     keys = sorted({(one.case, one.rows, WAYS.index(one.way), one.sure or 0.0, one.cost_weight or 0.0) for one in records})
     for case, rows, way, sure, weight in keys:
         key = (case, rows, WAYS[way], sure, weight)
@@ -295,12 +281,11 @@ def _summary(records: Iterable[Record]) -> str:
         one for one in given if _value(one.true_accuracy) >= one.min_accuracy and _value(one.true_coverage) >= one.min_coverage
     ]
     flattery = statistics.fmean(_value(one.accuracy) - _value(one.true_accuracy) for one in given)
-    again = _mean([one.again - _value(one.true_accuracy) for one in given if one.again is not None])
     likely = _mean([one.likely - _value(one.true_accuracy) for one in given if one.likely is not None])
     coverage = statistics.fmean(_value(one.coverage) - _value(one.true_coverage) for one in given)
     ratio = statistics.fmean(_value(one.true_cost) / _value(one.oracle) for one in answered) if answered else float("nan")
     shares = f"{100 * len(answered) / max(1, len(possible)):>6.0f}%{100 * len(kept) / len(given):>5.0f}%"
-    return f"{shares}{flattery:>+10.4f}{again}{likely}{coverage:>+10.4f}{ratio:>7.2f}"
+    return f"{shares}{flattery:>+10.4f}{likely}{coverage:>+10.4f}{ratio:>7.2f}"
 
 
 def _mean(numbers: Sequence[float]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -212,13 +212,9 @@ class Requirements(Constraints):
 
         Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
-        satisfying = [design for design in designs if self.meets(design)]
-        if satisfying and self.weighs_cost:
-            return self._choose_by_worth(satisfying, full_cost)
-        if satisfying and self.objective == "knee":
-            return find_knee(satisfying, full_cost)
-        if satisfying:
-            return max(satisfying, key=self._sort_key)
+        chosen = self.find_best(sorted(designs, key=lambda design: design.cost), full_cost)
+        if chosen is not None:
+            return chosen
         if not designs:
             raise SelectionError("the front is empty: no design satisfied the constraints of the search. Loosen them")
         nearest = self._nearest(designs, full_cost)
@@ -257,16 +253,37 @@ class Requirements(Constraints):
                 missed.append(f"{floor.name} {value:.4g} (at least {floor.least:g} was asked for)")
         return missed
 
-    def _choose_by_worth(self, designs: Sequence[Design], full_cost: float) -> Design:
+    def find_best(self, designs: Iterable[Design], full_cost: float) -> Design | None:
+        """Return the best design that meets the requirements, the first of equals; None if no design meets them.
+
+        The designs must come in the order of their costs: where cost is weighed, those that follow one whose cost alone rules it
+        out are not looked at.
+        """
+        if self.weighs_cost:
+            return self._find_most_worth(designs, full_cost)
+        satisfying = [design for design in designs if self.meets(design)]
+        if satisfying and self.objective == "knee":
+            return find_knee(satisfying, full_cost)
+        return max(satisfying, key=self._sort_key, default=None)
+
+    def _find_most_worth(self, designs: Iterable[Design], full_cost: float) -> Design | None:
         """Return the design whose confidence is worth its cost most."""
-        # Nothing is many times as expensive as what costs nothing.
-        offset = _FREE * full_cost if any(design.cost == 0 for design in designs) else 0.0
-        cost_weight = self.cost_weight or 0.0
-
-        def worth(design: Design) -> float:
-            return self.confidence(design) - cost_weight * math.log(design.cost + offset)
-
-        return max(designs, key=lambda design: (worth(design), *_sort_key(design, "cost")))
+        cost_weight, offset = self.cost_weight or 0.0, 0.0
+        best: Design | None = None
+        best_key: tuple[float, ...] = (-math.inf,)
+        for design in designs:
+            # No confidence is above 1.
+            if best is not None and 1.0 - cost_weight * math.log(design.cost + offset) < best_key[0]:
+                break
+            if not self.meets(design):
+                continue
+            if not design.cost:
+                # Nothing is many times as expensive as what costs nothing.
+                offset = _FREE * full_cost
+            key = (self.confidence(design) - cost_weight * math.log(design.cost + offset), *_sort_key(design, "cost"))
+            if key > best_key:
+                best, best_key = design, key
+        return best
 
     def confidence(self, design: Design) -> float:
         """Return about how likely all limits hold on new rows: each as likely as its bound says, one apart from the other.

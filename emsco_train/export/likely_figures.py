@@ -23,7 +23,6 @@ from emsco_train.data.problem import Problem
 from emsco_train.designs.design import Design
 from emsco_train.designs.front import Front
 from emsco_train.designs.selection import Requirements
-from emsco_train.errors import SelectionError
 from emsco_train.models.fitted_set import ProblemFitters
 from emsco_train.search.other_folds import find_near, make_design_workbenches
 
@@ -163,19 +162,14 @@ def _choose_again(
     accuracy = np.minimum(np.divide(right, accepted, out=np.zeros(len(accepted)), where=accepted > 0), 1.0)
     # Bounds are never better than the figures: where these miss a limit, bounds are not needed.
     short = sum(requirements.shortfalls(mean_cost, coverage, accuracy), np.zeros(len(designs)))
-    near = {
-        position: _with_figures(
-            designs[position], float(coverage[position]), float(accuracy[position]), float(mean_cost[position])
-        )
-        for position in np.flatnonzero(short == 0).tolist()
-    }
-    if not near:
-        return None
-    try:
-        chosen = requirements.choose(tuple(near.values()), full_cost)
-    except SelectionError:
-        return None
-    return next(position for position, design in near.items() if design is chosen)
+    near = np.flatnonzero(short == 0)
+    by_cost = near[np.argsort(mean_cost[near], kind="stable")].tolist()
+    candidates = (
+        _with_figures(designs[position], float(coverage[position]), float(accuracy[position]), float(mean_cost[position]))
+        for position in by_cost
+    )
+    chosen = requirements.find_best(candidates, full_cost)
+    return None if chosen is None else next(position for position in by_cost if designs[position].id == chosen.id)
 
 
 def _with_figures(design: Design, coverage: float, accuracy: float, cost: float) -> Design:

@@ -326,6 +326,25 @@ def test_a_choice_pays_for_confidence() -> None:
     assert replace(wanted, cost_weight=0.5, sure=None).choose((cheap, surer, expensive), 4.0) is cheap
 
 
+@given(
+    figures=st.lists(st.tuples(st.floats(0.5, 1.0), st.floats(0.9, 1.0), st.sampled_from([0.0, 1.0, 1.5, 2.0, 4.0])), min_size=1),
+    cost_weight=st.floats(0.0, 3.0),
+)
+def test_designs_that_are_not_looked_at_are_worth_less(figures: list[tuple[float, float, float]], cost_weight: float) -> None:
+    """Where cost is weighed, the choice in the order of costs is that of all which meet the floors, in any order."""
+    designs = [design((0, 1, 2), coverage, accuracy, cost, rows=500) for coverage, accuracy, cost in figures]
+    wanted = Requirements(min_accuracy=0.93, min_coverage=0.6, cost_weight=cost_weight)
+    meeting = [one for one in designs if wanted.meets(one)]
+    offset = 0.04 if any(one.cost == 0 for one in meeting) else 0.0
+
+    def worth(one: Design) -> tuple[float, ...]:
+        value = wanted.confidence(one) - cost_weight * math.log(one.cost + offset)
+        return value, -one.cost, one.accuracy, one.coverage
+
+    best = max(meeting, key=worth, default=None)
+    assert wanted.find_best(sorted(designs, key=lambda one: one.cost), 4.0) == best
+
+
 def test_what_is_free_is_not_infinitely_cheaper() -> None:
     """Next to a design that costs nothing, another one is still chosen if it is surer for a little money."""
     free = design((0, 1, 2), 0.8, 0.951, 0.0, rows=2000)
