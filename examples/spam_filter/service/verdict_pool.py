@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -75,32 +76,45 @@ class VerdictPool:
         `then` is called once: in the thread that has decided, which saves the way through the event loop, or in the loop at the
         deadline.
         """
+        case = _Message(message_id, raw, envelope)
         if asks_network(self._model):
-            return asyncio.ensure_future(self._decide_async(_Message(message_id, raw, envelope), then))
-        return PendingVerdict(self.pool, self._classify, _Message(message_id, raw, envelope), self._deadline_s, then)
-
-    async def _decide_async(self, case: _Message, then: Callable[[Verdict], None]) -> None:
-        then(await self.verdict(case.message_id, case.raw, case.envelope))
+            return asyncio.ensure_future(self._pass_on(case, then))
+        return PendingVerdict(self.pool, self._classify, case, self._deadline_s, then)
 
     async def verdict(self, message_id: str, raw: bytes, envelope: Envelope) -> Verdict:
         """Return the verdict on a message; never raises, and takes no longer than the deadline."""
+        case = _Message(message_id, raw, envelope)
         if asks_network(self._model):
-            MESSAGE_ID.set(message_id)
-            decided = await classify_async(self._model, raw, envelope, self._deadline_s)
-            try:
-                return await read_in_thread(partial(self.lists.apply, decided), Mail.parse(raw, envelope))
-            except RuntimeError:
-                # The system starts no more threads.
-                return Verdict("error", note="refused")
+            return await self._classify_async(case)
+        loop = asyncio.get_running_loop()
+        decided: asyncio.Future[Verdict] = loop.create_future()
+
+        def settle(verdict: Verdict) -> None:
+            if not decided.done():
+                decided.set_result(verdict)
+
+        def report(verdict: Verdict) -> None:
+            # The loop is closed when a decision outlives the service.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, verdict)
+
+        pending = PendingVerdict(self.pool, self._classify, case, self._deadline_s, report)
         try:
-            verdict: Verdict = await self.pool.call_async(
-                self._classify, _Message(message_id, raw, envelope), timeout_s=self._deadline_s, hold_s=_HOLD_S
-            )
-        except TimeoutError:
-            return Verdict("error", note="deadline")
-        except PoolFull:
+            return await decided
+        finally:
+            pending.cancel()
+
+    async def _pass_on(self, case: _Message, then: Callable[[Verdict], None]) -> None:
+        then(await self._classify_async(case))
+
+    async def _classify_async(self, case: _Message) -> Verdict:
+        MESSAGE_ID.set(case.message_id)
+        decided = await classify_async(self._model, case.raw, case.envelope, self._deadline_s)
+        try:
+            return await read_in_thread(partial(self.lists.apply, decided), Mail.parse(case.raw, case.envelope))
+        except RuntimeError:
+            # The system starts no more threads.
             return Verdict("error", note="refused")
-        return verdict
 
     def _classify(self, case: _Message) -> Verdict:
         MESSAGE_ID.set(case.message_id)
