@@ -21,6 +21,8 @@ from email.mime.text import MIMEText
 from email.utils import formataddr
 
 import _spam_sample  # noqa: F401 - puts the example on the path
+from spam_filter.learned.clues import link_hosts
+from spam_filter.message.address import registered_domain
 from spam_filter.message.mail import Mail
 
 __all__ = ["ATTACKS", "LIMITS", "Borrowed"]
@@ -30,6 +32,7 @@ FREQUENT = 10
 LIMITS: Mapping[str, float] = {
     "sender": 0.02,
     "sender and name": 0.02,
+    "address at a link's domain": 0.02,
     "text before": 0.05,
     "text behind": 0.05,
     "text hidden": 0.05,
@@ -144,8 +147,18 @@ def _text(part: Message) -> str:
 
 def _forge(raw: bytes, borrowed: Borrowed, rng: random.Random, *, named: bool) -> bytes:
     name, address = borrowed.sender(rng)
-    head, gap, body = re.match(rb"(?s)(.*?)(\r?\n\r?\n|\Z)(.*)", raw).groups()  # type: ignore[union-attr]  # it always matches
     shown = formataddr((str(Header(name, "utf-8")) if not name.isascii() else name, address)) if named and name else address
+    return _set_sender(raw, shown)
+
+
+def _forge_own(raw: bytes, rng: random.Random) -> bytes:
+    """Give a message the sender that its links lead to, as honest newsletters have it."""
+    hosts = link_hosts(Mail.parse(raw))
+    return _set_sender(raw, f"news@{registered_domain(rng.choice(hosts))}") if hosts else raw
+
+
+def _set_sender(raw: bytes, shown: str) -> bytes:
+    head, gap, body = re.match(rb"(?s)(.*?)(\r?\n\r?\n|\Z)(.*)", raw).groups()  # type: ignore[union-attr]  # it always matches
     lines = re.split(rb"\r?\n(?![ \t])", head)
     kept = [line for line in lines if not line.lower().startswith(b"from:")]
     return b"\n".join([*kept, f"From: {shown}".encode("latin-1", "replace")]) + gap + body
@@ -283,6 +296,7 @@ Attack = Callable[[bytes, Borrowed, random.Random], bytes]
 ATTACKS: Mapping[str, Attack] = {
     "sender": lambda raw, borrowed, rng: _forge(raw, borrowed, rng, named=False),
     "sender and name": lambda raw, borrowed, rng: _forge(raw, borrowed, rng, named=True),
+    "address at a link's domain": lambda raw, _, rng: _forge_own(raw, rng),
     "text before": lambda raw, borrowed, rng: _before(raw, borrowed.text(rng)),
     "text behind": lambda raw, borrowed, rng: _behind(raw, borrowed.text(rng)),
     "text hidden": lambda raw, borrowed, rng: _hidden(raw, borrowed.text(rng), rng),

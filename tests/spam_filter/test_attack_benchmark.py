@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from spam_filter.learned.clues import word_clues
+from spam_filter.learned.clues import link_hosts, word_clues
+from spam_filter.message.address import registered_domain
 from spam_filter.message.mail import Mail
 from spam_filter.training.corpus import LabelledMail
 
@@ -49,6 +50,8 @@ def test_every_attack_leaves_a_message_with_what_it_put_there(sample: list[Label
             after = Mail.parse(attack(mail.raw, borrowed, random.Random(place)))
             assert (str(after.sender) in addresses) == ("sender" in name) or str(before.sender) in addresses
             assert after.subject.startswith("Re: ") if "thread" in name else after.subject == before.subject
+            if "link's domain" in name and (hosts := link_hosts(before)):
+                assert after.sender.domain in map(registered_domain, hosts)
             if name.startswith("text"):
                 assert len(after.text) >= min(len(before.text), 40_000)
     assert attacks.ATTACKS.keys() == attacks.LIMITS.keys()

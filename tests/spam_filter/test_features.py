@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from spam_filter.extractors.html_page import page_features
 from spam_filter.extractors.store_scores import SAMPLE_SCORES, WORD_SCORES, host_scores, sample_scores, word_scores
+from spam_filter.extractors.text import link_features
 from spam_filter.features import GROUPS, HEADER_FEATURES, acquirers, feature_names
 from spam_filter.learned.stores import Stores, train_stores
 from spam_filter.message.mail import Mail
@@ -58,6 +59,15 @@ def test_no_feature_sees_how_mail_was_collected(stores: Stores) -> None:
     registry = acquirers(stores)
     for one in generate(40, seed=9):
         assert extract_row(registry, Mail.parse(COLLECTED + one.raw)) == extract_row(registry, Mail.parse(one.raw))
+
+
+def test_links_to_the_sender() -> None:
+    """Of the hosts that links point at, the share under the domain that From has; without links, or without From, none."""
+    body = b"\n\nhttp://www.shop.example/a http://WWW.shop.example/b http://img.shop.example/c http://elsewhere.example/"
+    for sender, expected in ((b"news@mail.shop.example", 2 / 3), (b"me@elsewhere.example", 1 / 3), (b"me@other.example", 0.0)):
+        assert link_features(Mail.parse(b"From: " + sender + body))["links_to_sender"] == pytest.approx(expected)
+    assert link_features(Mail.parse(b"Subject: x" + body))["links_to_sender"] == 0.0
+    assert link_features(Mail.parse(b"From: me@shop.example\n\nno links"))["links_to_sender"] == 0.0
 
 
 def test_the_parser_sees_what_patterns_do_not() -> None:

@@ -76,7 +76,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         help="attacked copies per spam message in training: forged senders, ham text, words in disguise; 0 for none (default: 1)",
     )
     add("--ham-threshold", type=float, default=0.95, metavar="P", help="confidence needed to call a message ham (default: 0.95)")
-    add("--spam-threshold", type=float, default=0.998, metavar="P", help="confidence needed to call it spam (default: 0.998)")
+    add("--spam-threshold", type=float, default=0.9985, metavar="P", help="confidence needed to call it spam (default: 0.9985)")
     add(
         "--max-error",
         type=float,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spam_filter.learned.clues import link_hosts
+from spam_filter.message.address import registered_domain
 from spam_filter.message.characters import CharacterShares, share
 from spam_filter.message.limits import COMPRESSED_CHARACTERS
 from spam_filter.message.mail import Mail
@@ -26,7 +27,7 @@ TEXT_FEATURES: Final = (
     "text_disguised",
     "html_share",
 )
-LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric")
+LINK_FEATURES: Final = ("links", "link_hosts", "link_numeric", "links_to_sender")
 
 _NUMERIC: Final = re.compile(r"[0-9.]{4,}|0x[0-9a-f]+|.*%[0-9a-f]{2}.*")
 # A line break first, which is found quickly; the first line gets one, too.
@@ -58,6 +59,8 @@ def link_features(mail: Mail) -> Mapping[str, float]:
         "links": math.log1p(len(mail.links)),
         "link_hosts": math.log1p(len(hosts)),
         "link_numeric": share(sum(_NUMERIC.fullmatch(host[:100]) is not None for host in hosts), len(hosts)),
+        # Newsletters link to whom they are from; most spam has a sender that was made up, or somebody else's.
+        "links_to_sender": share(sum(registered_domain(host) == mail.sender.domain for host in hosts), len(hosts)),
     }
 
 

@@ -45,7 +45,7 @@ _MOST_STAGES: Final = 60
 _FOLDS: Final = 4
 _EXPECTED: Final[Mapping[str, tuple[Callable[[float], bool], str]]] = {
     "ham_threshold": (lambda value: 0 < value <= 1, "a confidence above 0 and up to 1, such as 0.95"),
-    "spam_threshold": (lambda value: 0 < value <= 1, "a confidence above 0 and up to 1, such as 0.998"),
+    "spam_threshold": (lambda value: 0 < value <= 1, "a confidence above 0 and up to 1, such as 0.9985"),
     "max_error": (lambda value: 0 < value < 1, "a share above 0 and below 1, such as 0.03"),
     "confidence": (lambda value: 0.5 <= value < 1, "a number of at least 0.5 and below 1, such as 0.95"),
     "min_coverage": (lambda value: 0 <= value <= 1, "a share from 0 to 1, such as 0.8"),
@@ -98,7 +98,7 @@ class TrainingSettings:
     """
 
     ham_threshold: float = 0.95
-    spam_threshold: float = 0.998
+    spam_threshold: float = 0.9985
     max_error: float = 0.03
     confidence: float = 0.95
     min_coverage: float = 0.0
