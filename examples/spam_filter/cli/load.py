@@ -6,7 +6,8 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -22,6 +23,8 @@ __all__ = ["BASELINES", "LoadedService", "main", "measure"]
 
 BASELINES = ("at once", "everything")
 _WARM_UP: Final = 200
+# Messages that one service gets before the next one has its turn: a second or two.
+_PART: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(
     model: Path, messages: Sequence[bytes], connections: int, rounds: int, place: Path, processes: int = 1
 ) -> list[LoadedService]:
-    """Load the services in turn.
+    """Load the services, side by side.
 
     Parameters
     ----------
@@ -86,7 +89,7 @@ def measure(
     connections
         Senders at the same time.
     rounds
-        How often each is loaded; they take turns, so that a machine that changes its pace changes it for both.
+        How often each is loaded. Within a round they take turns, so that a machine that changes its pace changes it for all.
     place
         A folder for temporary files.
     processes
@@ -98,34 +101,76 @@ def measure(
         raise LoadError(f"{model}: the folder does not exist: give the one that train wrote")
     write_single_stage_model(model, place / "at once")
     write_single_stage_model(model, place / "everything", everything=True)
-    found: list[LoadedService] = []
-    for number in range(rounds):
-        found += [
-            _measure_service(name, folder, messages, connections, place / f"{name}-{number}", processes)
-            for name, folder in (("cascade", model), *((name, place / name) for name in BASELINES))
+    folders = {"cascade": model, **{name: place / name for name in BASELINES}}
+    return [
+        result
+        for number in range(rounds)
+        for result in _measure_round(folders, messages, connections, place / f"round-{number}", processes)
+    ]
+
+
+def _measure_round(
+    folders: Mapping[str, Path], messages: Sequence[bytes], connections: int, place: Path, processes: int
+) -> list[LoadedService]:
+    """Load each service with all messages, some of them at a time: one service, then the next one, in both orders."""
+    with ExitStack() as stack:
+        services = [
+            _ServiceUnderLoad(name, folder, place / name, processes, connections, stack) for name, folder in folders.items()
         ]
-    return found
+        for service in services:
+            # The first messages of a process are slower, and not measured. Nor deleted: a file system may be slow after that.
+            service.warm_up(messages[: max(_WARM_UP, 2 * connections)])
+        for start in range(0, len(messages), _PART):
+            for service in services:
+                service.send(messages[start : start + _PART])
+            services.reverse()
+    return sorted((service.result() for service in services), key=lambda result: list(folders).index(result.name))
 
 
-def _measure_service(
-    name: str, model: Path, messages: Sequence[bytes], connections: int, maildir: Path, processes: int
-) -> LoadedService:
-    from emsco_runtime import read_bundle  # noqa: PLC0415 - heavy
-    from spam_filter.load.service_process import ServiceProcess  # noqa: PLC0415
+class _ServiceUnderLoad:
+    """One service, and what was measured of it so far."""
 
-    manifest = read_bundle(model / "bundle").manifest
-    with ServiceProcess(model, maildir, "--processes", str(processes)) as service:
-        # The first messages of a process are slower, and not measured. Nor deleted: a file system may be slow after that.
-        send_all(service.smtp, messages[: max(_WARM_UP, 2 * connections)], connections)
-        warm_up = frozenset(path.name for path in (maildir / "new").iterdir())
-        before, cpu_before = _decision_totals(service, manifest.name), service.cpu_s()
-        sent = send_all(service.smtp, messages, connections)
-        after, cpu_after = _decision_totals(service, manifest.name), service.cpu_s()
-    decision_s = (after[0] - before[0]) / max(after[1] - before[1], 1)
-    costs = read_delivered_costs(maildir, ignored=warm_up)
-    statuses = ", ".join(f"{count} {status}" for status, count in costs.statuses.items())
-    cpu_ms = 1000 * (cpu_after - cpu_before) / len(messages)
-    return LoadedService(name, sent, costs.mean_cost, manifest.cost_unit, 1000 * decision_s, cpu_ms, statuses)
+    def __init__(self, name: str, model: Path, maildir: Path, processes: int, connections: int, stack: ExitStack) -> None:
+        from emsco_runtime import read_bundle  # noqa: PLC0415 - heavy
+        from spam_filter.load.service_process import ServiceProcess  # noqa: PLC0415
+
+        self._name = name
+        self._manifest = read_bundle(model / "bundle").manifest
+        self._maildir = maildir
+        self._connections = connections
+        self._service = stack.enter_context(ServiceProcess(model, maildir, "--processes", str(processes)))
+        self._warm_up: frozenset[str] = frozenset()
+        self._parts: list[LoadResult] = []
+        self._cpu_s = self._decision_s = 0.0
+        self._decisions = 0.0
+
+    def warm_up(self, messages: Sequence[bytes]) -> None:
+        """Send messages that are not measured."""
+        send_all(self._service.smtp, messages, self._connections)
+        self._warm_up = frozenset(path.name for path in (self._maildir / "new").iterdir())
+
+    def send(self, messages: Sequence[bytes]) -> None:
+        """Send some of the messages that are measured."""
+        before, cpu_before = _decision_totals(self._service, self._manifest.name), self._service.cpu_s()
+        self._parts.append(send_all(self._service.smtp, messages, self._connections))
+        after, cpu_after = _decision_totals(self._service, self._manifest.name), self._service.cpu_s()
+        self._decision_s += after[0] - before[0]
+        self._decisions += after[1] - before[1]
+        self._cpu_s += cpu_after - cpu_before
+
+    def result(self) -> LoadedService:
+        """Return what was measured."""
+        latencies = sorted(latency for part in self._parts for latency in part.latencies_s)
+        costs = read_delivered_costs(self._maildir, ignored=self._warm_up)
+        return LoadedService(
+            name=self._name,
+            sent=LoadResult(sum(part.seconds for part in self._parts), tuple(latencies)),
+            mean_cost=costs.mean_cost,
+            unit=self._manifest.cost_unit,
+            decision_ms=1000 * self._decision_s / max(self._decisions, 1),
+            cpu_ms=1000 * self._cpu_s / len(latencies),
+            statuses=", ".join(f"{count} {status}" for status, count in costs.statuses.items()),
+        )
 
 
 def _decision_totals(service: ServiceProcess, name: str) -> tuple[float, float]:
