@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 from spam_filter.load.load_test import LoadError, LoadResult, read_delivered_costs, send_all
-from spam_filter.load.service_process import ServiceProcess, ServiceProcessError
+from spam_filter.load.service_process import ServiceProcess, ServiceProcessError, cpu_seconds
 from spam_filter.load.single_stage_model import make_single_stage, write_single_stage_model
 from spam_filter.message.mail import Mail
 from spam_filter.model import COSTS, Model
@@ -170,3 +174,27 @@ def test_a_service_that_cannot_start_tells_why(tmp_path: Path) -> None:
         ServiceProcess(tmp_path / "none", tmp_path / "mail"),
     ):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone shows it")
+def test_cpu_time_never_falls_while_threads_come_and_go() -> None:
+    """A thread that ends while it is looked at does not hide the time of its process."""
+    stopped = threading.Event()
+
+    def start_threads() -> None:
+        while not stopped.is_set():
+            threads = [threading.Thread(target=lambda: None) for _ in range(20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    starter = threading.Thread(target=start_threads)
+    starter.start()
+    try:
+        seconds = [cpu_seconds(os.getpid()) for _ in range(2000)]
+    finally:
+        stopped.set()
+        starter.join()
+    assert seconds[0] > 0
+    assert all(before <= after for before, after in pairwise(seconds))

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from spam_filter.service.endpoint import Endpoint
 
-__all__ = ["ServiceProcess", "ServiceProcessError"]
+__all__ = ["ServiceProcess", "ServiceProcessError", "cpu_seconds"]
 
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
@@ -65,7 +65,7 @@ class ServiceProcess:
 
     def cpu_s(self) -> float:
         """Return the CPU time that all its processes have used so far; 0 where the system does not show it."""
-        return _cpu_s(self._process.pid)
+        return cpu_seconds(self._process.pid)
 
     def __enter__(self) -> Self:
         """Start it, and wait until it listens.
@@ -114,13 +114,21 @@ class ServiceProcess:
         self._ready.set()
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process and its descendants, as Linux shows it."""
     folder = Path("/proc") / str(pid)
     try:
         # After the name of the command, which is in brackets: user and system time are the 12th and 13th of these.
         fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        children = [int(child) for task in (folder / "task").iterdir() for child in (task / "children").read_text().split()]
+        children = [child for task in (folder / "task").iterdir() for child in _started_by(task)]
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_s, children))
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(map(cpu_seconds, children))
+
+
+def _started_by(task: Path) -> list[int]:
+    """Return the processes that a thread has started; none of one that has just ended, whose processes now belong to another."""
+    try:
+        return [int(child) for child in (task / "children").read_text(encoding="utf-8").split()]
+    except OSError:
+        return []
