@@ -212,7 +212,8 @@ class Requirements(Constraints):
 
         Distances in cost are divided by the cost of all features, to be comparable with those in accuracy and coverage.
         """
-        chosen = self.find_best(sorted(designs, key=lambda design: design.cost), full_cost)
+        in_order = sorted(designs, key=lambda design: design.cost) if self.weighs_cost else designs
+        chosen = self.find_best(in_order, full_cost)
         if chosen is not None:
             return chosen
         if not designs:
@@ -256,7 +257,7 @@ class Requirements(Constraints):
     def find_best(self, designs: Iterable[Design], full_cost: float) -> Design | None:
         """Return the best design that meets the requirements, the first of equals; None if no design meets them.
 
-        The designs must come in the order of their costs: where cost is weighed, those that follow one whose cost alone rules it
+        Where cost is weighed, the designs must come in the order of their costs: those that follow one whose cost alone rules it
         out are not looked at.
         """
         if self.weighs_cost:

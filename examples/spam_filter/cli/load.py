@@ -120,11 +120,10 @@ def _measure_round(
         for service in services:
             # The first messages of a process are slower, and not measured. Nor deleted: a file system may be slow after that.
             service.warm_up(messages[: max(_WARM_UP, 2 * connections)])
-        for start in range(0, len(messages), _PART):
-            for service in services:
+        for number, start in enumerate(range(0, len(messages), _PART)):
+            for service in services if number % 2 == 0 else reversed(services):
                 service.send(messages[start : start + _PART])
-            services.reverse()
-    return sorted((service.result() for service in services), key=lambda result: list(folders).index(result.name))
+    return [service.result() for service in services]
 
 
 class _ServiceUnderLoad:
