@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from itertools import pairwise
@@ -28,6 +29,8 @@ from emsco_train import CostModel
 from tests.spam_filter.fake_next_hop import FakeNextHop
 from tests.spam_filter.service_under_test import HOST, Running
 from tests.spam_filter.tiny_model import write_tiny_model
+
+TOP = Path(__file__).resolve().parents[2]
 
 numbers = st.floats(-3, 3).map(lambda value: round(value, 2))
 
@@ -174,6 +177,13 @@ def test_a_service_that_cannot_start_tells_why(tmp_path: Path) -> None:
         ServiceProcess(tmp_path / "none", tmp_path / "mail"),
     ):
         pass
+
+
+def test_a_load_of_no_rounds(tmp_path: Path) -> None:
+    """One line says what is wrong, before any service is started."""
+    command = [sys.executable, "-m", "spam_filter", "load", str(write_tiny_model(tmp_path / "model")), "--rounds", "0"]
+    ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "examples"}, cwd=TOP)
+    assert (ended.returncode, ended.stderr) == (1, "load: --rounds is 0: expected at least 1\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone shows it")

@@ -97,6 +97,8 @@ def measure(
     """
     from spam_filter.load.single_stage_model import write_single_stage_model  # noqa: PLC0415 - heavy
 
+    if rounds < 1:
+        raise LoadError(f"--rounds is {rounds}: expected at least 1")
     if not model.is_dir():
         raise LoadError(f"{model}: the folder does not exist: give the one that train wrote")
     write_single_stage_model(model, place / "at once")
@@ -105,7 +107,7 @@ def measure(
     return [
         result
         for number in range(rounds)
-        for result in _measure_round(folders, messages, connections, place / f"round-{number}", processes)
+        for result in _measure_round(folders, messages, connections, place / f"round {number + 1} of {rounds}", processes)
     ]
 
 
@@ -123,6 +125,7 @@ def _measure_round(
         for number, start in enumerate(range(0, len(messages), _PART)):
             for service in services if number % 2 == 0 else reversed(services):
                 service.send(messages[start : start + _PART])
+            print(f"{place.name}: {min(start + _PART, len(messages))} of {len(messages)} messages", file=sys.stderr)
     return [service.result() for service in services]
 
 
